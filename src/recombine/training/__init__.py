@@ -1,0 +1,23 @@
+"""The one training loop: seeds, steps, evaluation, checkpoints and progress."""
+
+from recombine.training._cache import (
+    cache_folder as cache_folder,
+    enable_compilation_cache as enable_compilation_cache,
+)
+from recombine.training._checkpoints import Checkpoints as Checkpoints
+from recombine.training._errors import (
+    CheckpointError as CheckpointError,
+    Interrupted as Interrupted,
+    LearnerError as LearnerError,
+    NonFiniteError as NonFiniteError,
+)
+from recombine.training._fit import Fit as Fit, fit as fit, inspect_seed as inspect_seed
+from recombine.training._history import History as History, Seconds as Seconds
+from recombine.training._learner import Learner as Learner, Metrics as Metrics
+from recombine.training._progress import (
+    PlainProgress as PlainProgress,
+    Progress as Progress,
+    SilentProgress as SilentProgress,
+    TerminalProgress as TerminalProgress,
+    make_progress as make_progress,
+)

@@ -1,0 +1,300 @@
+"""How several seeds share a machine: one after the other, or as one vectorised program.
+
+On an accelerator many seeds cost little more than one, so they are `vmap`ped and spread over all
+local devices. On a CPU the same `vmap` is 2-3 times slower per seed than taking turns.
+
+Turns use one program for every number of steps (the trip count is an argument), so that a seed's
+numbers cannot depend on how training is cut into chunks. Accelerators get the trip count as a
+constant, which spares the device a question to the host in every iteration.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from recombine.training._errors import LearnerError
+from recombine.training._learner import Learner, Metrics
+
+NEVER = -1
+"""The first bad step of a seed that has none."""
+
+
+class SeedKeys(NamedTuple):
+    """The three independent streams of one seed."""
+
+    init: PRNGKeyArray
+    step: PRNGKeyArray  # folded with the number of the step
+    evaluate: PRNGKeyArray  # folded with the number of steps made
+
+
+class Advance(NamedTuple):
+    """The outcome of a chunk; arrays have a leading axis of seeds."""
+
+    state: Any
+    metrics: dict[str, np.ndarray]  # of the last step
+    first_bad_step: Int[np.ndarray, " seeds"]  # `NEVER` where all metrics were finite
+
+
+def seed_keys(seed: int) -> SeedKeys:
+    """Turns a seed into keys; the only place that does."""
+    return SeedKeys(*jr.split(jr.key(seed), 3))
+
+
+class TakeTurns:
+    """Runs the seeds one after the other; a state is a list with one entry per seed."""
+
+    def __init__(self, learner: Learner, seeds: tuple[int, ...], compiler: "Compiler"):
+        self.learner = learner
+        self.keys = [seed_keys(seed) for seed in seeds]
+        self.compiler = compiler
+
+    def init(self) -> list[Any]:
+        """Returns the state before the first step."""
+        return [self.compiler(_init, self.learner, keys.init) for keys in self.keys]
+
+    def advance(
+        self, state: list[Any], start: int, length: int, on_seed: Callable[[], None]
+    ) -> Advance:
+        """Makes `length` steps with every seed."""
+        outcomes = []
+        for one, keys in zip(state, self.keys, strict=True):
+            outcome = self.compiler(
+                _advance, self.learner, one, keys.step, jnp.int32(start), jnp.int32(length)
+            )
+            outcomes.append((outcome[0], *jax.device_get(outcome[1:])))
+            on_seed()
+        states, metrics, bad = zip(*outcomes, strict=True)
+        return Advance(list(states), _columns(metrics), np.asarray(bad))
+
+    def measure(self, what: str, state: list[Any], step: int) -> dict[str, np.ndarray]:
+        """Calls the learner's `evaluate` or `final` on every seed."""
+        measured = [
+            self.compiler(_measure, what, self.learner, one, keys.evaluate, jnp.int32(step))
+            for one, keys in zip(state, self.keys, strict=True)
+        ]
+        return _columns([jax.device_get(metrics) for metrics in measured])
+
+    def stack(self, state: list[Any]) -> PyTree[Any]:
+        """Returns one pytree with a leading axis of seeds."""
+        return stack_states(state)
+
+    def unstack(self, stacked: PyTree[Any]) -> list[Any]:
+        """Undoes `stack`."""
+        return [take_seed(stacked, index) for index in range(len(self.keys))]
+
+
+class Together:
+    """Runs all seeds as one program, spread over the local devices; a state has a seed axis.
+
+    When the seeds do not divide by the devices, the last one is repeated to fill the gap and the
+    copies are dropped from everything that is returned.
+    """
+
+    def __init__(self, learner: Learner, seeds: tuple[int, ...], compiler: "Compiler"):
+        devices = jax.local_devices()[: len(seeds)]
+        mesh = Mesh(np.asarray(devices), ("seeds",))
+        self.num_seeds = len(seeds)
+        self.compiler = compiler
+        self.over_seeds = NamedSharding(mesh, PartitionSpec("seeds"))
+        filled = seeds + seeds[-1:] * (-len(seeds) % len(devices))
+        keys = [seed_keys(seed) for seed in filled]
+        self.keys = self._spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *keys))
+        arrays, static = eqx.partition(learner, eqx.is_array)
+        everywhere = NamedSharding(mesh, PartitionSpec())
+        self.learner = eqx.combine(jax.device_put(arrays, everywhere), static)
+
+    def init(self) -> PyTree[Any]:
+        """Returns the state before the first step."""
+        return self.compiler(_init_together, self.learner, self.keys.init)
+
+    def advance(
+        self, state: PyTree[Any], start: int, length: int, on_seed: Callable[[], None]
+    ) -> Advance:
+        """Makes `length` steps with every seed."""
+        state, metrics, bad = self.compiler(
+            _advance_together, self.learner, state, self.keys.step, jnp.int32(start), length
+        )
+        metrics, bad = jax.device_get((metrics, bad))
+        for _ in range(self.num_seeds):
+            on_seed()
+        return Advance(state, self._drop_copies(metrics), bad[: self.num_seeds])
+
+    def measure(self, what: str, state: PyTree[Any], step: int) -> dict[str, np.ndarray]:
+        """Calls the learner's `evaluate` or `final` on every seed."""
+        metrics = self.compiler(
+            _measure_together, what, self.learner, state, self.keys.evaluate, jnp.int32(step)
+        )
+        return self._drop_copies(jax.device_get(metrics))
+
+    def stack(self, state: PyTree[Any]) -> PyTree[Any]:
+        """Returns one pytree with a leading axis of seeds, without the copies."""
+        return _map_arrays(lambda leaf: leaf[: self.num_seeds], state)
+
+    def unstack(self, stacked: PyTree[Any]) -> PyTree[Any]:
+        """Undoes `stack`."""
+        missing = self.keys.init.shape[0] - self.num_seeds
+        filled = _map_arrays(
+            lambda leaf: jnp.concatenate([leaf, *[leaf[-1:]] * missing]), stacked
+        )
+        return self._spread(filled)
+
+    def _spread(self, tree: PyTree[Any]) -> PyTree[Any]:
+        return _map_arrays(lambda leaf: jax.device_put(leaf, self.over_seeds), tree)
+
+    def _drop_copies(self, metrics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: values[: self.num_seeds] for name, values in metrics.items()}
+
+
+class Compiler:
+    """Calls a jitted function, and keeps the time of its first compilation apart."""
+
+    def __init__(self, on_compile: Callable[[bool], None]):
+        self.seconds = 0.0
+        self._on_compile = on_compile
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def __call__(self, function: Any, *arguments: Any) -> Any:
+        """Returns `function(*arguments)`."""
+        # Within one run only these tell programs apart: which function, and its constants.
+        constants = tuple(value for value in arguments if isinstance(value, int | str))
+        if (signature := (function, constants)) not in self._seen:
+            self._on_compile(True)
+            started = time.perf_counter()
+            function.lower(*arguments).compile()  # the call below finds it in JAX's own cache
+            self.seconds += time.perf_counter() - started
+            self._on_compile(False)
+            self._seen.add(signature)
+        return function(*arguments)
+
+
+def choose_runner(
+    learner: Learner, seeds: tuple[int, ...], vectorize: bool | None, compiler: Compiler
+) -> TakeTurns | Together:
+    """Picks the way that was measured to be faster on the default device, unless told."""
+    if vectorize is None:
+        vectorize = jax.default_backend() != "cpu"
+    return (Together if vectorize else TakeTurns)(learner, seeds, compiler)
+
+
+def check_step(learner: Learner, seed: int) -> None:
+    """Raises `LearnerError` when `step` does not return the kind of state that `init` made."""
+    keys = seed_keys(seed)
+    before = eqx.filter_eval_shape(learner.init, keys.init)
+    outcome = eqx.filter_eval_shape(learner.step, before, keys.step)
+    if not (isinstance(outcome, tuple) and len(outcome) == 2 and isinstance(outcome[1], dict)):
+        raise LearnerError(
+            f"`step` must return (state, metrics) with a dict of metrics; got {type(outcome)}"
+        )
+    after, metrics = outcome
+    for name, value in metrics.items():
+        if value.shape != ():
+            raise LearnerError(f"the step metric {name!r} must be a scalar; got {value.shape}")
+    old, new = (jax.tree_util.tree_flatten_with_path(tree) for tree in (before, after))
+    if old[1] != new[1]:
+        raise LearnerError(
+            f"`step` must return a state of the same structure as `init`; `init` made {old[1]}, "
+            f"`step` returned {new[1]}"
+        )
+    for (path, was), (_, now) in zip(old[0], new[0], strict=True):
+        if hasattr(was, "shape") and (was.shape, was.dtype) != (now.shape, now.dtype):
+            raise LearnerError(
+                f"`step` changed the state's leaf {jax.tree_util.keystr(path)} from "
+                f"{was.dtype}{list(was.shape)} to {now.dtype}{list(now.shape)}; they must agree"
+            )
+
+
+def take_seed(stacked: PyTree[Any], index: int) -> PyTree[Any]:
+    """Returns the state of one seed out of a stacked one."""
+    return _map_arrays(lambda leaf: leaf[index], stacked)
+
+
+def stack_states(states: list[Any]) -> PyTree[Any]:
+    """Stacks the arrays of several states along a new leading axis."""
+    parts = [eqx.partition(state, eqx.is_array) for state in states]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[arrays for arrays, _ in parts])
+    return eqx.combine(stacked, parts[0][1])
+
+
+@eqx.filter_jit
+def _init(learner: Learner, key: PRNGKeyArray) -> Any:
+    return learner.init(key)
+
+
+def _advance_seed(
+    learner: Learner,
+    state: Any,
+    step_key: PRNGKeyArray,
+    start: Int[Array, ""],
+    length: Int[Array, ""] | int,
+) -> tuple[Any, Metrics, Int[Array, ""]]:
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def one_step(arrays: Any, number: Int[Array, ""]) -> tuple[Any, Metrics]:
+        state, metrics = learner.step(eqx.combine(arrays, static), jr.fold_in(step_key, number))
+        return eqx.filter(state, eqx.is_array), metrics
+
+    def body(index: Any, carry: Any) -> Any:
+        arrays, _, bad = carry
+        number = start + index
+        arrays, metrics = one_step(arrays, number)
+        finite = jnp.all(jnp.asarray([jnp.isfinite(value) for value in metrics.values()] or True))
+        bad = jnp.where((bad == NEVER) & ~finite, number + 1, bad)
+        return arrays, metrics, bad
+
+    shapes = jax.eval_shape(one_step, arrays, start)[1]
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    carry = (arrays, blank, jnp.int32(NEVER))
+    arrays, metrics, bad = jax.lax.fori_loop(0, length, body, carry)
+    return eqx.combine(arrays, static), metrics, bad
+
+
+def _measure_seed(
+    what: str, learner: Learner, state: Any, key: PRNGKeyArray, step: Int[Array, ""]
+) -> Metrics:
+    return getattr(learner, what)(state, jr.fold_in(key, step))
+
+
+_advance = eqx.filter_jit(_advance_seed)
+_measure = eqx.filter_jit(_measure_seed)
+
+
+@eqx.filter_jit
+def _init_together(learner: Learner, keys: PRNGKeyArray) -> Any:
+    return eqx.filter_vmap(learner.init)(keys)
+
+
+@eqx.filter_jit
+def _advance_together(
+    learner: Learner, state: Any, keys: PRNGKeyArray, start: Int[Array, ""], length: int
+) -> tuple[Any, Metrics, Int[Array, " seeds"]]:
+    def advance(state: Any, key: PRNGKeyArray) -> tuple[Any, Metrics, Int[Array, ""]]:
+        return _advance_seed(learner, state, key, start, length)
+
+    return eqx.filter_vmap(advance)(state, keys)
+
+
+@eqx.filter_jit
+def _measure_together(
+    what: str, learner: Learner, state: Any, keys: PRNGKeyArray, step: Int[Array, ""]
+) -> Metrics:
+    def measure(state: Any, key: PRNGKeyArray) -> Metrics:
+        return _measure_seed(what, learner, state, key, step)
+
+    return eqx.filter_vmap(measure)(state, keys)
+
+
+def _map_arrays(function: Callable[[Any], Any], tree: PyTree[Any]) -> PyTree[Any]:
+    arrays, static = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.tree.map(function, arrays), static)
+
+
+def _columns(rows: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}

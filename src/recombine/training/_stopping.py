@@ -1,0 +1,32 @@
+"""Ctrl-C while training: the first asks for a stop at the next chunk, the second stops at once."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class StopRequest:
+    """A context in which SIGINT sets `asked` instead of raising; only the main thread can listen."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before = None
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._listen)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _listen(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
