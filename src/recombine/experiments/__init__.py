@@ -1,0 +1,34 @@
+"""The published rows: each pairs a task with a method and states the paper's number.
+
+Nothing here needs JAX until a learner is made.
+"""
+
+from recombine.experiments._registry import (
+    SYSTEMS as SYSTEMS,
+    find_row as find_row,
+    match_rows as match_rows,
+)
+from recombine.experiments._row import (
+    Group as Group,
+    Metric as Metric,
+    Paper as Paper,
+    Picture as Picture,
+    Row as Row,
+    System as System,
+    Variant as Variant,
+)
+from recombine.experiments._rules import (
+    Above as Above,
+    AllOf as AllOf,
+    AtLeast as AtLeast,
+    AtMost as AtMost,
+    Below as Below,
+    Judgement as Judgement,
+    NearPaper as NearPaper,
+    Rule as Rule,
+)
+from recombine.experiments._settings import (
+    SettingsError as SettingsError,
+    change_settings as change_settings,
+    settings_of as settings_of,
+)
