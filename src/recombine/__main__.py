@@ -1,0 +1,5 @@
+"""Lets `python -m recombine` be the command."""
+
+from recombine.cli import main
+
+main()

@@ -1,0 +1,3 @@
+"""The `recombine` command."""
+
+from recombine.cli._app import main as main

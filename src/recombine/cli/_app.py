@@ -1,0 +1,136 @@
+"""The command's doors. Each is thin: the work is done by the rooms, and JAX loads only to train."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recombine.cli._errors import explain_errors
+
+app = typer.Typer(
+    name="recombine",
+    help="Reproduce the published rows, and look at what was learned.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+DEFAULT_RUNS = Path("runs")
+
+Pattern = Annotated[str, typer.Argument(help="A glob over row ids, such as 'ilc/*/and-mask'.")]
+Runs = Annotated[
+    Path, typer.Option("--runs", envvar="RECOMBINE_RUNS", help="The folder of all runs.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quick = Annotated[bool, typer.Option("--quick", help="The variant for minutes on two cores.")]
+Evidence = Annotated[
+    bool, typer.Option("--evidence", help="Read the published records instead of a runs folder.")
+]
+
+
+@app.callback()
+def _root() -> None:
+    """Reproduce the published rows, and look at what was learned."""
+
+
+@app.command("list")
+def list_rows(pattern: Pattern = "*", as_json: Json = False) -> None:
+    """List the rows that can be run."""
+    from recombine.cli._listing import print_rows
+
+    print_rows(pattern, as_json=as_json)
+
+
+@app.command()
+def show(
+    row: Annotated[str, typer.Argument(help="The id of a row.")],
+    runs: Runs = DEFAULT_RUNS,
+    as_json: Json = False,
+) -> None:
+    """Show a row: its claim, its settings, the paper's value and what was run."""
+    from recombine.cli._listing import print_row
+
+    print_row(row, runs=runs, as_json=as_json)
+
+
+@app.command()
+def run(
+    pattern: Pattern,
+    quick: Quick = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: key=value. Repeatable.")
+    ] = None,
+    runs: Runs = DEFAULT_RUNS,
+    as_json: Json = False,
+) -> None:
+    """Run rows. Finished runs are not run again; unfinished ones resume."""
+    from recombine.cli._running import run_rows
+
+    run_rows(
+        pattern,
+        variant="quick" if quick else "full",
+        num_seeds=seeds,
+        changes=set_ or [],
+        runs=runs,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def table(
+    pattern: Pattern = "*",
+    runs: Runs = DEFAULT_RUNS,
+    evidence: Evidence = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the paper's values beside ours."""
+    from recombine.cli._reporting import print_table
+
+    print_table(pattern, runs=runs, evidence=evidence, markdown=markdown, as_json=as_json)
+
+
+@app.command()
+def report(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path(
+        "report.html"
+    ),
+    runs: Runs = DEFAULT_RUNS,
+    evidence: Evidence = False,
+) -> None:
+    """Write the report: one HTML file with tables, curves and pictures."""
+    from recombine.cli._reporting import write_report
+
+    write_report(output, runs=runs, evidence=evidence)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The report to write.")] = Path(
+        "report.html"
+    ),
+    runs: Runs = DEFAULT_RUNS,
+) -> None:
+    """Run a quick pair of rows for every system, the method beside its baseline."""
+    from recombine.cli._reporting import print_table, write_report
+    from recombine.cli._running import run_demo
+
+    run_demo(runs)
+    print_table("*", runs=runs, evidence=False, markdown=False, as_json=False, only_run=True)
+    write_report(output, runs=runs, evidence=False)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what is here: versions, devices, memory, the cache folder, extras."""
+    from recombine.cli._doctor import print_diagnosis
+
+    print_diagnosis(as_json=as_json)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Runs the command: 0 done, 1 a run failed, 2 bad usage, 130 stopped by Ctrl-C."""
+    with explain_errors():
+        return app(args=arguments, prog_name="recombine")

@@ -1,0 +1,52 @@
+"""Errors as sentences and exit codes."""
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+
+FAILED, BAD_USAGE, STOPPED = 1, 2, 130
+
+
+@contextlib.contextmanager
+def explain_errors() -> Iterator[None]:
+    """Prints our own errors and warnings without a traceback, and exits with their code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        except Exception as error:
+            code = _exit_code(error)
+            if code is None:
+                raise
+            print(f"recombine: {error.args[0] if error.args else error}", file=sys.stderr)
+            raise SystemExit(code) from None
+        except KeyboardInterrupt:
+            print("recombine: stopped at once; the last checkpoint is kept", file=sys.stderr)
+            raise SystemExit(STOPPED) from None
+
+
+def _exit_code(error: Exception) -> int | None:
+    """Returns the code for an error that explains itself, `None` for one that does not."""
+    from recombine.experiments import SettingsError
+    from recombine.results import RunHeldError, RunsFolderError
+
+    if isinstance(error, SettingsError | RunsFolderError) or type(error) is LookupError:
+        return BAD_USAGE
+    if isinstance(error, RunHeldError | OSError):
+        return FAILED
+    if "recombine.engines" in sys.modules:
+        from recombine.engines import RunFailedError
+
+        if isinstance(error, RunFailedError):
+            return FAILED
+    if "recombine.training" in sys.modules:
+        from recombine.training import Interrupted
+
+        if isinstance(error, Interrupted):
+            return STOPPED
+    return None
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"recombine: {message}", file=sys.stderr)

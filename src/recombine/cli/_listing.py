@@ -1,0 +1,80 @@
+"""`recombine list` and `recombine show`."""
+
+from pathlib import Path
+from typing import Any
+
+from recombine.cli._printing import print_grid, print_json
+from recombine.experiments import Row, Variant, find_row, match_rows, settings_of
+from recombine.report import Summary, line_to_json, make_lines
+from recombine.report._tables import summary_text
+from recombine.results import read_records
+
+
+def print_rows(pattern: str, *, as_json: bool) -> None:
+    """Prints one line for every row."""
+    rows = match_rows(pattern)
+    if as_json:
+        print_json([_summary(row) for row in rows])
+        return
+    print_grid(
+        ("row", "method", "metric", "paper", "quick"),
+        [
+            (row.id, row.method, row.metric.label, _paper(row), "yes" if row.quick else "no")
+            for row in rows
+        ],
+    )
+
+
+def print_row(row_id: str, *, runs: Path, as_json: bool) -> None:
+    """Prints everything about one row."""
+    row = find_row(row_id)
+    lines = make_lines([row], read_records(runs))
+    if as_json:
+        variants = {"full": row.full, **({"quick": row.quick} if row.quick else {})}
+        print_json(
+            {
+                **_summary(row),
+                "settings": {name: _settings(variant) for name, variant in variants.items()},
+                "runs": [line_to_json(line) for line in lines if line.record],
+            }
+        )
+        return
+    print(f"{row.id}\n{row.claim}\n")
+    words = f" ({row.paper.words})" if row.paper.words else ""
+    print(f"paper: {row.metric.label} {_paper(row)}; {row.paper.source}{words}\n")
+    full = _settings(row.full)
+    quick = _settings(row.quick) if row.quick else {}
+    print_grid(
+        ("setting", "full", "quick"),
+        [(name, str(full[name]), str(quick.get(name, ""))) for name in full],
+    )
+    for name, variant in (("full", row.full), ("quick", row.quick)):
+        if variant and variant.note:
+            print(f"{name}: {variant.note}")
+    print()
+    for line in lines:
+        ours = summary_text(line.ours, row.metric)
+        where = f" [{line.folder.path}]" if line.folder else ""
+        print(f"{line.status}: {ours}, {line.verdict.word} ({line.verdict.reason}){where}")
+
+
+def _summary(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "claim": row.claim,
+        "method": row.method,
+        "metric": row.metric.name,
+        "higher_is_better": row.metric.higher_is_better,
+        "paper": {"mean": row.paper.mean, "sd": row.paper.sd, "n": row.paper.n},
+        "source": row.paper.source,
+        "words": row.paper.words,
+        "has_quick": row.quick is not None,
+    }
+
+
+def _settings(variant: Variant) -> dict[str, Any]:
+    return {**settings_of(variant), "seeds": variant.num_seeds}
+
+
+def _paper(row: Row) -> str:
+    return summary_text(Summary(row.paper.mean, row.paper.sd, row.paper.n), row.metric)

@@ -1,0 +1,44 @@
+"""`recombine table` and `recombine report`."""
+
+import sys
+from pathlib import Path
+
+from recombine.cli._printing import print_grid, print_json
+from recombine.experiments import match_rows
+from recombine.report import line_to_json, make_lines, to_markdown
+from recombine.report._tables import COLUMNS, cells
+from recombine.results import evidence_folder, read_records
+
+TERMINAL_COLUMNS = ("row", "paper", "ours", "verdict", "run", "seeds", "time")
+"""What fits in 100 characters; the rest is in the other formats."""
+
+
+def print_table(
+    pattern: str,
+    *,
+    runs: Path,
+    evidence: bool,
+    markdown: bool,
+    as_json: bool,
+    only_run: bool = False,
+) -> None:
+    """Prints the table of all rows that match, or only of those that were run."""
+    lines = make_lines(match_rows(pattern), read_records(evidence_folder() if evidence else runs))
+    if only_run:
+        lines = [line for line in lines if line.record]
+    if as_json:
+        print_json([line_to_json(line) for line in lines])
+    elif markdown:
+        print(to_markdown(lines), end="")
+    else:
+        shown = [COLUMNS.index(name) for name in TERMINAL_COLUMNS]
+        rows = [cells(line) for line in lines]
+        print_grid(TERMINAL_COLUMNS, [tuple(row[i] for i in shown) for row in rows])
+
+
+def write_report(output: Path, *, runs: Path, evidence: bool) -> None:
+    """Writes the page and says where it is."""
+    from recombine.report import write_page  # draws with matplotlib
+
+    write_page(output, read_records(evidence_folder() if evidence else runs))
+    print(f"report: {output.resolve()}", file=sys.stderr)

@@ -1,0 +1,92 @@
+"""`recombine run` and the runs of `recombine demo`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recombine.cli._errors import FAILED
+from recombine.cli._printing import print_json
+from recombine.experiments import SYSTEMS, find_row, match_rows
+from recombine.report import Summary, line_to_json, make_lines
+from recombine.report._tables import summary_text
+from recombine.results import read_records
+
+if TYPE_CHECKING:
+    from recombine.engines import RunRequest
+
+
+def run_rows(
+    pattern: str,
+    *,
+    variant: str,
+    num_seeds: int | None,
+    changes: Sequence[str],
+    runs: Path,
+    as_json: bool,
+) -> None:
+    """Runs all rows that match; a row that fails does not keep the others from running."""
+    from recombine.engines import RunRequest
+
+    rows = match_rows(pattern)
+    if variant == "quick":
+        rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
+    requests = [
+        RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows
+    ]
+    failures = _run_all(requests, runs)
+    if as_json:
+        hashes = {request.folder(runs).path for request in requests}
+        records = [entry for entry in read_records(runs) if entry[0].path in hashes]
+        lines = make_lines([request.row for request in requests], records)
+        print_json([line_to_json(line) for line in lines])
+    if failures:
+        raise SystemExit(FAILED)
+
+
+def run_demo(runs: Path) -> None:
+    """Runs the quick rows that show the effect of every system."""
+    from recombine.engines import RunRequest
+
+    ids = [row_id for system in SYSTEMS.values() for row_id in system.demo]
+    if _run_all([RunRequest.of(find_row(row_id), "quick") for row_id in ids], runs):
+        raise SystemExit(FAILED)
+
+
+def _run_all(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
+    from recombine.engines import RunFailedError, run_row
+    from recombine.results import RunHeldError
+    from recombine.training import make_progress
+
+    failures: list[str] = []
+
+    def attempt(requests: "Sequence[RunRequest]", *, wait: bool) -> "list[RunRequest]":
+        """Runs what it can, and returns what other processes are running."""
+        held = []
+        for request in requests:
+            metric = request.row.metric
+            try:
+                record = run_row(
+                    request,
+                    runs,
+                    progress=make_progress(request.row.id, metric.name),
+                    wait=wait,
+                    on_wait=lambda who, row=request.row: _say(f"{row.id}: waiting for {who}"),
+                )
+            except RunHeldError:
+                held.append(request)
+            except RunFailedError as error:
+                failures.append(request.row.id)
+                _say(f"recombine: {error}")
+            else:
+                ours = summary_text(Summary.of(record.values(metric.name)), metric)
+                _say(f"{request.row.id}: {metric.label} {ours}, {record.total_seconds:.0f} s")
+        return held
+
+    # What another process is running is left for last: it may be finished by then.
+    attempt(attempt(requests, wait=False), wait=True)
+    return failures
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
