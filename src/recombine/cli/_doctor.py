@@ -66,7 +66,9 @@ def print_diagnosis(*, as_json: bool) -> None:
     note = "" if cache["writable"] else " (cannot be written: set RECOMBINE_CACHE)"
     rows.append(("cache", cache["folder"] + note))
     for name, present in found["extras"].items():
-        rows.append((f"extra [{name}]", "yes" if present else f"no: pip install 'recombine[{name}]'"))
+        rows.append(
+            (f"extra [{name}]", "yes" if present else f"no: pip install 'recombine[{name}]'")
+        )
     rows.append(("evidence", "yes" if found["data"]["evidence"] else "not installed"))
     print_grid(("what", "found"), rows)
 

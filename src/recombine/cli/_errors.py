@@ -12,6 +12,7 @@ FAILED, BAD_USAGE, STOPPED = 1, 2, 130
 def explain_errors() -> Iterator[None]:
     """Prints our own errors and warnings without a traceback, and exits with their code."""
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
         try:
             yield

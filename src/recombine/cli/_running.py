@@ -31,9 +31,7 @@ def run_rows(
     rows = match_rows(pattern)
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
-    requests = [
-        RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows
-    ]
+    requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]
     failures = _run_all(requests, runs)
     if as_json:
         hashes = {request.folder(runs).path for request in requests}

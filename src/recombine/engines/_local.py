@@ -39,7 +39,9 @@ class RunRequest:
         from recombine.experiments import change_settings
 
         variant, changed = change_settings(row.variant(variant_name), changes)
-        return cls(row, variant_name, variant, tuple(range(num_seeds or variant.num_seeds)), changed)
+        return cls(
+            row, variant_name, variant, tuple(range(num_seeds or variant.num_seeds)), changed
+        )
 
     @property
     def config(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Runs on disk: one folder each, no file that two runs share, so that many can be written at once.
 
-    RUNS/<row id>/<variant>-<hash>/record.json    settings, status, numbers; rewritten whole
-                                  /curves.npz     metrics over time, one column per seed
-                                  /inspect.npz    what the learner finds worth drawing
-                                  /checkpoints/   the newest states
+RUNS/<row id>/<variant>-<hash>/record.json    settings, status, numbers; rewritten whole
+                              /curves.npz     metrics over time, one column per seed
+                              /inspect.npz    what the learner finds worth drawing
+                              /checkpoints/   the newest states
 """
 
 import contextlib
@@ -115,7 +115,7 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
                 return dict(arrays)
         except Exception as error:  # zipfile, zlib and NumPy each have their own
             warnings.warn(f"{path} was passed over: {error}", RecordWarning, stacklevel=3)
@@ -138,7 +138,7 @@ def read_records(runs: str | Path) -> list[tuple[RunFolder, Record]]:
 
 
 def evidence_folder() -> Path:
-    """Returns the records that stand behind the published numbers: in the package or the checkout."""
+    """Returns where the records behind the published numbers are: package or checkout."""
     package = Path(__file__).parent.parent
     installed = package / "evidence"
     return installed if installed.is_dir() else package.parent.parent / "evidence"

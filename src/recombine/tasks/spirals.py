@@ -15,6 +15,7 @@ succeeds at 1,024 environments, as the thesis reports. The authors' code uses an
 shortcuts of unit scale and normalised spirals. All three are here as styles.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -53,6 +54,10 @@ class Examples(NamedTuple):
     labels: Int[Array, " examples"]
 
 
+@partial(
+    jax.jit,
+    static_argnames=("num_envs", "num_examples", "num_shortcuts", "style", "num_revolutions"),
+)
 def sample_environments(
     key: PRNGKeyArray,
     *,
@@ -84,6 +89,7 @@ def sample_environments(
     return jax.vmap(sample_environment)(jnp.arange(num_envs))
 
 
+@partial(jax.jit, static_argnames=("num_examples", "num_shortcuts", "style", "num_revolutions"))
 def sample_test(
     key: PRNGKeyArray,
     *,

@@ -191,8 +191,10 @@ def _fill(
     wanted = [_describe(_to_host(leaf)) for _, leaf in paths]
     if wanted != notes["leaves"]:
         pairs = zip(paths, wanted, notes["leaves"], strict=False)
-        differing = next((f"`{jax.tree_util.keystr(p[0])}` is {w}, was {g}" for p, w, g in pairs if w != g),
-                         f"it has {len(notes['leaves'])} arrays, this state {len(wanted)}")
+        differing = next(
+            (f"`{jax.tree_util.keystr(p[0])}` is {w}, was {g}" for p, w, g in pairs if w != g),
+            f"it has {len(notes['leaves'])} arrays, this state {len(wanted)}",
+        )
         raise CheckpointError(
             f"{path} holds a state of another shape: {differing}. It was written by a learner "
             f"with other settings; give `checkpoints` another folder."

@@ -26,7 +26,7 @@ class StoppedEarly(Exception):
 
 
 class NonFiniteError(StoppedEarly):
-    """A step metric became NaN or infinite: names the seed, the step and the last good checkpoint."""
+    """A step metric became NaN or infinite: names seed, step and last good checkpoint."""
 
     def __init__(
         self,

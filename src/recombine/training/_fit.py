@@ -111,7 +111,7 @@ def fit(
 
 
 def inspect_seed(learner: Any, fitted: Fit, seed: int) -> dict[str, np.ndarray]:
-    """Returns what the learner finds worth drawing of one trained seed; nothing if it has no say."""
+    """Returns what the learner finds worth drawing of one trained seed; it may be nothing."""
     if not hasattr(learner, "inspect"):
         return {}
     key = jr.fold_in(seed_keys(seed).evaluate, fitted.history.steps[-1])

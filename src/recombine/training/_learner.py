@@ -12,8 +12,8 @@ class Learner(Protocol):
     """A training algorithm with its data, as three pure functions.
 
     An `equinox.Module` that holds data as array leaves and settings as static fields. Two methods
-    are optional: `final(state, key) -> Metrics`, evaluated once after the last step (a test set that
-    is too large to look at often), and `inspect(state, key) -> dict of arrays`, what is worth
+    are optional: `final(state, key) -> Metrics`, evaluated once after the last step (a test set
+    that is too large to look at often), and `inspect(state, key) -> dict of arrays`, what is worth
     drawing of a trained state.
     """
 

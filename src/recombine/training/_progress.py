@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,14 +10,9 @@ import numpy as np
 class Progress(Protocol):
     """What `fit` tells while it works."""
 
-    def __enter__(self) -> "Progress": ...
+    def __enter__(self) -> Any: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
     def start(self, *, steps: int, seeds: Sequence[int]) -> None:
         """Training begins."""
@@ -47,7 +41,7 @@ class SilentProgress:
     def __enter__(self) -> "SilentProgress":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
     def start(self, *, steps: int, seeds: Sequence[int]) -> None:
@@ -86,7 +80,7 @@ class PlainProgress:
     def __enter__(self) -> "PlainProgress":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         return None
 
     def start(self, *, steps: int, seeds: Sequence[int]) -> None:
@@ -133,10 +127,12 @@ class TerminalProgress:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
-            Progress as Bar,
             SpinnerColumn,
             TextColumn,
             TimeRemainingColumn,
+        )
+        from rich.progress import (
+            Progress as Bar,
         )
 
         self._bar = Bar(
@@ -156,7 +152,7 @@ class TerminalProgress:
         self._bar.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
     def start(self, *, steps: int, seeds: Sequence[int]) -> None:

@@ -141,9 +141,7 @@ class Together:
     def unstack(self, stacked: PyTree[Any]) -> PyTree[Any]:
         """Undoes `stack`."""
         missing = self.keys.init.shape[0] - self.num_seeds
-        filled = _map_arrays(
-            lambda leaf: jnp.concatenate([leaf, *[leaf[-1:]] * missing]), stacked
-        )
+        filled = _map_arrays(lambda leaf: jnp.concatenate([leaf, *[leaf[-1:]] * missing]), stacked)
         return self._spread(filled)
 
     def _spread(self, tree: PyTree[Any]) -> PyTree[Any]:

@@ -2,11 +2,11 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class StopRequest:
-    """A context in which SIGINT sets `asked` instead of raising; only the main thread can listen."""
+    """A context in which Ctrl-C sets `asked`; only the main thread can listen."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -17,12 +17,7 @@ class StopRequest:
             self._before = signal.signal(signal.SIGINT, self._listen)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 

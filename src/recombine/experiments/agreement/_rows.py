@@ -10,14 +10,23 @@ from recombine.experiments.agreement._pictures import draw_boundary
 
 TEST = Metric("test_accuracy", "test accuracy")
 TRAIN = Metric("train_accuracy", "training accuracy")
-BOUNDARY = Picture("what the network sees in the plane of the spirals", draw_boundary, ("probe_logits",))
+BOUNDARY = Picture(
+    "what the network sees in the plane of the spirals", draw_boundary, ("probe_logits",)
+)
 
 CANONICAL = SyntheticConfig()
 BASELINE = replace(CANONICAL, threshold=0.0, rescale=None)
 QUICK_NOTE = "128 hidden units in place of 256, two seeds"
 QUICK = {"hidden_units": 128}
-TINY = {"num_envs": 4, "num_examples": 32, "num_shortcuts": 4, "num_test": 64, "hidden_units": 8,
-        "hidden_layers": 2, "batch_size": 16}
+TINY = {
+    "num_envs": 4,
+    "num_examples": 32,
+    "num_shortcuts": 4,
+    "num_test": 64,
+    "hidden_units": 8,
+    "hidden_layers": 2,
+    "batch_size": 16,
+}
 
 AND_MASK, PLAIN = "ilc/synthetic/and-mask", "ilc/synthetic/baseline"
 
@@ -30,7 +39,11 @@ def _make_learner(config: SyntheticConfig, steps: int) -> Any:
 
 def _tiny(config: SyntheticConfig) -> Variant:
     return Variant(
-        replace(config, **TINY), steps=8, eval_every=4, num_seeds=2, rule=AtLeast(0.0),
+        replace(config, **TINY),
+        steps=8,
+        eval_every=4,
+        num_seeds=2,
+        rule=AtLeast(0.0),
         note="for tests: too small to show anything",
     )
 
@@ -56,13 +69,21 @@ SYNTHETIC = Group(
                 "the figure prints no number",
             ),
             full=Variant(
-                CANONICAL, steps=930, eval_every=10, num_seeds=50, rule=AtLeast(0.99, "median"),
+                CANONICAL,
+                steps=930,
+                eval_every=10,
+                num_seeds=50,
+                rule=AtLeast(0.99, "median"),
                 note="threshold 0.8 with rescaling, where the thesis prints threshold 1 and is "
                 "silent on rescaling",
             ),
             quick=Variant(
-                replace(CANONICAL, **QUICK), steps=900, eval_every=50, num_seeds=2,
-                rule=AllOf((AtLeast(0.95), Above(PLAIN, 0.3))), note=QUICK_NOTE,
+                replace(CANONICAL, **QUICK),
+                steps=900,
+                eval_every=50,
+                num_seeds=2,
+                rule=AllOf((AtLeast(0.95), Above(PLAIN, 0.3))),
+                note=QUICK_NOTE,
             ),
             tiny=_tiny(CANONICAL),
             pictures=(BOUNDARY,),
@@ -81,7 +102,10 @@ SYNTHETIC = Group(
                 words="perfect test accuracy with threshold 1, batch 128, L2 1e-4",
             ),
             full=Variant(
-                replace(CANONICAL, threshold=1.0), steps=930, eval_every=10, num_seeds=50,
+                replace(CANONICAL, threshold=1.0),
+                steps=930,
+                eval_every=10,
+                num_seeds=50,
                 rule=AtLeast(0.99, "median"),
                 note="as printed; rescaling, on which the thesis is silent, is on",
             ),
@@ -103,11 +127,17 @@ SYNTHETIC = Group(
                 words="not significantly better than chance, with training accuracy near 100%",
             ),
             full=Variant(
-                BASELINE, steps=930, eval_every=10, num_seeds=50,
+                BASELINE,
+                steps=930,
+                eval_every=10,
+                num_seeds=50,
                 rule=AllOf((AtLeast(0.45), AtMost(0.60), AtLeast(0.97, "min", "train_accuracy"))),
             ),
             quick=Variant(
-                replace(BASELINE, **QUICK), steps=200, eval_every=50, num_seeds=2,
+                replace(BASELINE, **QUICK),
+                steps=200,
+                eval_every=50,
+                num_seeds=2,
                 rule=AllOf(
                     (AtMost(0.60), AtLeast(0.97, metric="train_accuracy"), Below(AND_MASK, 0.3))
                 ),

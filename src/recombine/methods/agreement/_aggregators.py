@@ -76,7 +76,11 @@ def and_mask(threshold: float, *, rescale: Rescale | None = None) -> optax.Gradi
     def agreed(grads: Float[Array, " envs *shape"]) -> Bool[Array, " *shape"]:
         return sign_agreement(grads) >= min_agreement(threshold, len(grads))
 
-    return _aggregator(lambda grads: jax.tree.map(agreed, grads), rescale=rescale)
+    def choose(grads: PyTree[Any]) -> PyTree[Any]:
+        _warn_of_one_environment(grads)
+        return jax.tree.map(agreed, grads)
+
+    return _aggregator(choose, rescale=rescale)
 
 
 def sign_agreement(grads: Float[Array, " envs *shape"]) -> Int[Array, " *shape"]:
@@ -169,9 +173,12 @@ def _check_environments(grads: PyTree[Any]) -> None:
             f"all gradients need the same number of environments on their leading axis; "
             f"{one} has {first}, {other} has {second}"
         )
-    if 1 in sizes:
+
+
+def _warn_of_one_environment(grads: PyTree[Any]) -> None:
+    if any(len(leaf) == 1 for leaf in jax.tree.leaves(grads)):
         warnings.warn(
             "there is only one environment, so there is nothing to agree on: only components "
             "that are exactly zero are masked",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -10,14 +10,14 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 class LabelledEnvironments(NamedTuple):
     """Training data; every environment has the same number of examples."""
 
-    inputs: Float[Array, "envs examples *features"]
+    inputs: Float[Array, " envs examples *features"]
     labels: Shaped[Array, "envs examples"]
 
 
 class LabelledExamples(NamedTuple):
     """Examples to be measured on."""
 
-    inputs: Float[Array, "examples *features"]
+    inputs: Float[Array, " examples *features"]
     labels: Shaped[Array, " examples"]
 
 
@@ -36,7 +36,7 @@ class Fixed(eqx.Module):
     def draw(self, key: PRNGKeyArray) -> None:
         """Draws nothing."""
 
-    def split(self, drawn: None) -> Split:
+    def split(self, drawn: Any) -> Split:
         """Returns the arrays."""
         return self.data
 
@@ -50,10 +50,9 @@ class Drawn(eqx.Module):
         """Draws the data set."""
         return self.sample(key)
 
-    def split(self, drawn: Split) -> Split:
+    def split(self, drawn: Any) -> Split:
         """Returns what was drawn."""
         return drawn
 
 
 Source = Fixed | Drawn
-AnyDrawn = Any

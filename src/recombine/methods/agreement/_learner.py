@@ -73,14 +73,12 @@ class AgreementLearner(eqx.Module):
         order, batches = self._next_batches(train, state, key)
         losses, grads = environment_gradients(self._batch_loss, state.model, batches)
         updates, optimizer = self._optimizer().update(grads, state.optimizer, state.model)
-        model = optax.apply_updates(state.model, updates)
+        model = eqx.apply_updates(state.model, updates)
         metrics = {"loss": jnp.mean(losses), "kept": _kept_fraction(optimizer[0].kept, state.model)}
         new = AgreementTraining(model, optimizer, state.drawn, order, state.step + 1)
         return new, metrics
 
-    def evaluate(
-        self, state: AgreementTraining, key: PRNGKeyArray
-    ) -> dict[str, Float[Array, ""]]:
+    def evaluate(self, state: AgreementTraining, key: PRNGKeyArray) -> dict[str, Float[Array, ""]]:
         """Returns the accuracy on all training examples and on the test examples."""
         split: Split = self.source.split(state.drawn)
         envs, examples = split.train.labels.shape
@@ -112,7 +110,10 @@ class AgreementLearner(eqx.Module):
         return jnp.mean(jax.vmap(self.objective.loss)(jax.vmap(model)(inputs), labels))
 
     def _accuracy(
-        self, model: MLP, inputs: Float[Array, "examples *features"], labels: Int[Array, " examples"]
+        self,
+        model: MLP,
+        inputs: Float[Array, " examples *features"],
+        labels: Int[Array, " examples"],
     ) -> Float[Array, ""]:
         return jnp.mean(jax.vmap(self.objective.is_right)(jax.vmap(model)(inputs), labels))
 
@@ -135,6 +136,5 @@ class AgreementLearner(eqx.Module):
 
 
 def _kept_fraction(kept: Any, model: MLP) -> Float[Array, ""]:
-    sizes = [leaf.size for leaf in jax.tree.leaves(model)]
-    shares = zip(jax.tree.leaves(kept), sizes, strict=True)
-    return sum((share * size for share, size in shares), start=jnp.float32(0)) / sum(sizes)
+    sizes = jnp.asarray([leaf.size for leaf in jax.tree.leaves(model)], jnp.float32)
+    return jnp.sum(jnp.stack(jax.tree.leaves(kept)) * sizes) / jnp.sum(sizes)

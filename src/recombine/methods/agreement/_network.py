@@ -1,6 +1,7 @@
 """The network of the synthetic experiments (Neitz, thesis, App. B)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import equinox as eqx
 import jax
@@ -23,13 +24,13 @@ class MLP(eqx.Module):
     biases: list[Float[Array, " outputs"]]
 
     def __init__(self, sizes: tuple[int, ...], *, key: PRNGKeyArray):
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(pairwise(sizes))
         keys = jr.split(key, len(pairs))
         self.weights = [
             jr.normal(layer_key, pair) * (2.0 / pair[0]) ** 0.5
             for layer_key, pair in zip(keys, pairs, strict=True)
         ]
-        self.biases = [jnp.full(outputs, BIAS) for _, outputs in pairs]
+        self.biases = [jnp.full(outputs, BIAS, jnp.float32) for _, outputs in pairs]
 
     def __call__(self, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         """Returns the logits of one example."""

@@ -1,0 +1,68 @@
+"""`fit` against a bare, hand-written scan of the same step and evaluation."""
+
+import statistics
+import tempfile
+import time
+
+import equinox as eqx
+import jax
+import jax.random as jr
+from _measure import seconds
+
+from recombine.experiments import find_row
+from recombine.training import Checkpoints, PlainProgress, fit
+
+CHUNK_SECONDS = 1.0
+CHUNKS = 4
+
+
+def measure() -> list[dict]:
+    row = find_row("ilc/synthetic/and-mask")
+    learner = row.make_learner(row.full.config, row.full.steps)
+
+    @eqx.filter_jit
+    def bare_chunk(learner, state, key, start, length):
+        def body(state, number):
+            state, _ = learner.step(state, jr.fold_in(key, number))
+            return state, None
+
+        state, _ = jax.lax.scan(body, state, start + jax.numpy.arange(length))
+        return state, learner.evaluate(state, key)
+
+    init = eqx.filter_jit(lambda learner, key: learner.init(key))
+
+    def bare(length):
+        state = init(learner, jr.key(0))
+        for chunk in range(CHUNKS):
+            state, metrics = bare_chunk(learner, state, jr.key(1), chunk * length, length)
+            jax.device_get(metrics)
+
+    def ours(length):
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.perf_counter()
+            fitted = fit(
+                learner,
+                steps=CHUNKS * length,
+                eval_every=length,
+                checkpoints=Checkpoints(folder),
+                progress=PlainProgress("bench", every_seconds=3600),
+                vectorize=jax.default_backend() != "cpu",
+            )
+            return time.perf_counter() - started - fitted.seconds.compile
+
+    bare(8)
+    length = max(1, int(8 * CHUNKS * CHUNK_SECONDS / seconds(lambda: bare(8))))
+    bare(length)  # compiles
+    ours(length)
+    pairs = [(ours(length), seconds(lambda: bare(length))) for _ in range(3)]
+    ours_seconds, bare_seconds = (statistics.median(times) for times in zip(*pairs, strict=True))
+    return [
+        {
+            "name": f"fit, {CHUNKS} chunks of {length} steps, last state saved",
+            "seconds": ours_seconds,
+            "against": "bare scan of the same steps and evaluations",
+            "against_seconds": bare_seconds,
+            "ratio": ours_seconds / bare_seconds,
+            "target": "at most 1.05 at chunks of one second",
+        }
+    ]

@@ -1,0 +1,54 @@
+"""Runs the benchmarks, prints a table and writes `bench.json`. Timings are never tests.
+
+python benchmarks/run.py [names ...] [-o FILE]
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import and_mask_step
+import fit_overhead
+import startup
+from rich.console import Console
+from rich.table import Table
+
+from recombine.results import provenance
+from recombine.training import enable_compilation_cache
+
+BENCHMARKS = {
+    "startup": startup.measure,
+    "fit": fit_overhead.measure,
+    "and-mask": and_mask_step.measure,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure speed, side by side.")
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which ones")
+    parser.add_argument("-o", "--output", type=Path, default=Path("bench.json"))
+    chosen = parser.parse_args()
+    enable_compilation_cache()
+    results = []
+    for name in chosen.names or BENCHMARKS:
+        results += [{"benchmark": name, **line} for line in BENCHMARKS[name]()]
+    machine = vars(provenance())
+    chosen.output.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
+    table = Table(title=f"{machine['device']}, JAX {machine['versions']['jax']}")
+    for column in ("what", "seconds", "against", "seconds", "ratio", "target"):
+        table.add_column(column)
+    for line in results:
+        table.add_row(
+            line["name"],
+            f"{line['seconds']:.3g}",
+            line["against"],
+            f"{line['against_seconds']:.3g}",
+            f"{line['ratio']:.3g}",
+            line["target"],
+        )
+    Console().print(table)
+    print(f"written to {chosen.output}")
+
+
+if __name__ == "__main__":
+    main()

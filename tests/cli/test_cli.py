@@ -1,0 +1,144 @@
+import json
+
+import pytest
+
+from recombine.cli import main
+
+SMALL = {
+    "num_envs": 4,
+    "num_examples": 32,
+    "num_shortcuts": 4,
+    "num_test": 64,
+    "hidden_units": 8,
+    "hidden_layers": 2,
+    "batch_size": 16,
+    "steps": 4,
+    "eval_every": 2,
+}
+TINY = ["--seeds", "1", *(part for key in SMALL for part in ("--set", f"{key}={SMALL[key]}"))]
+
+
+def call(capsys, *arguments):
+    """Returns exit code, standard output and error output."""
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    output = capsys.readouterr()
+    return stopped.value.code or 0, output.out, output.err
+
+
+def test_list_names_every_row(capsys):
+    code, out, _ = call(capsys, "list", "--json")
+    assert code == 0
+    assert [row["id"] for row in json.loads(out)] == [
+        "ilc/synthetic/and-mask",
+        "ilc/synthetic/and-mask-printed",
+        "ilc/synthetic/baseline",
+    ]
+    assert "AND-mask" in call(capsys, "list")[1]
+
+
+def test_show_tells_claim_settings_and_paper(capsys, tmp_path):
+    code, out, _ = call(capsys, "show", "ilc/synthetic/and-mask", "--runs", str(tmp_path))
+    assert code == 0
+    assert "perfect test accuracy" in out
+    assert "learning_rate" in out
+    assert "not run" in out
+    data = json.loads(call(capsys, "show", "ilc/synthetic/and-mask", "--json")[1])
+    assert data["settings"]["full"]["seeds"] == 50
+    assert data["settings"]["quick"]["hidden_units"] == 128
+
+
+def test_run_then_table_then_report(capsys, tmp_path):
+    runs = ["--runs", str(tmp_path / "runs")]
+    code, out, err = call(
+        capsys, "run", "ilc/synthetic/baseline", "--quick", *TINY, *runs, "--json"
+    )
+    assert code == 0
+    [line] = json.loads(out)
+    assert line["ours"]["n"] == 1
+    assert line["verdict"] == "not judged"
+    assert "test accuracy" in err
+    code, out, err = call(capsys, "run", "ilc/synthetic/baseline", "--quick", *TINY, *runs)
+    assert "compiling" not in err, "a finished run must not be run again"
+    code, out, _ = call(capsys, "table", *runs, "--json")
+    lines = {line["id"]: line for line in json.loads(out)}
+    assert len(lines) == 3
+    assert lines["ilc/synthetic/baseline"]["ours"]["mean"] == line["ours"]["mean"]
+    assert lines["ilc/synthetic/and-mask"]["ours"] is None
+    assert lines["ilc/synthetic/and-mask"]["verdict"] == "not run"
+    assert "| ilc/synthetic/baseline |" in call(capsys, "table", *runs, "--markdown")[1]
+    code, _, err = call(capsys, "report", *runs, "-o", str(tmp_path / "page.html"))
+    assert code == 0
+    assert str(tmp_path / "page.html") in err
+    assert "ilc/synthetic/baseline" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "ilc/synthetic/basline"], "try ilc/synthetic/baseline"),
+        (["show", "nothing"], "no row is called 'nothing'"),
+        (["run", "ilc/synthetic/baseline", "--set", "tresh=1"], "there is no setting 'tresh'"),
+        (["run", "ilc/synthetic/baseline", "--set", "batch_size=x"], "`batch_size`"),
+        (["run", "ilc/synthetic/baseline", "--set", "threshold=1.2"], "`threshold`"),
+        (["run", "ilc/synthetic/baseline", "--set", "num_envs=1"], "`num_envs`"),
+        (["run", "ilc/synthetic/and-mask-printed", "--quick"], "no quick variant"),
+        (["run", "ilc/synthetic/baseline", "--seeds", "0"], "--seeds"),
+        (["run"], "Missing argument"),
+        (["dance"], "No such command"),
+    ],
+)
+def test_bad_usage_exits_with_2_and_says_why(capsys, tmp_path, arguments, message):
+    more = ["--runs", str(tmp_path)] if arguments[0] in ("run", "show") else []
+    code, out, err = call(capsys, *arguments, *more)
+    assert code == 2
+    assert message in err
+    assert out == ""
+    assert not list(tmp_path.iterdir()), "bad usage must leave nothing behind"
+
+
+def test_an_unwritable_runs_folder_exits_with_2(capsys, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    runs = ["--runs", str(tmp_path / "file" / "runs")]
+    code, _, err = call(capsys, "run", "ilc/synthetic/baseline", "--quick", *TINY, *runs)
+    assert code == 2
+    assert "cannot be written" in err
+
+
+def test_a_failed_run_exits_with_1_and_the_others_still_run(capsys, tmp_path):
+    broken = ["--set", "learning_rate=1e38", "--set", "steps=40"]
+    runs = ["--runs", str(tmp_path)]
+    code, _, err = call(capsys, "run", "ilc/synthetic/*", "--quick", *TINY, *broken, *runs)
+    assert code == 1
+    assert err.count("was not finite at step") >= 1
+    code, out, _ = call(capsys, "table", *runs, "--json")
+    statuses = [line["verdict"] for line in json.loads(out) if line["variant"]]
+    assert "failed" in statuses
+    assert len(statuses) == 2
+
+
+def test_a_foreign_file_among_the_runs_is_named_and_passed_over(capsys, tmp_path):
+    (tmp_path / "record.json").write_text("not ours")
+    code, _, err = call(capsys, "table", "--runs", str(tmp_path))
+    assert code == 0
+    assert "record.json was passed over" in err
+
+
+def test_doctor_knows_the_machine(capsys):
+    code, out, _ = call(capsys, "doctor", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["devices"][0]["platform"] == "cpu"
+    assert found["cache"]["writable"] is True
+    assert set(found["extras"]) == {"cuda", "mujoco", "tune", "ray", "docs"}
+    assert (
+        "pip install 'recombine[mujoco]'" in call(capsys, "doctor")[1] or found["extras"]["mujoco"]
+    )
+
+
+def test_the_evidence_can_be_tabled(capsys):
+    code, out, _ = call(capsys, "table", "--evidence", "--json")
+    assert code == 0
+    assert {"id", "metric", "paper", "ours", "verdict", "device", "seconds"} <= set(
+        json.loads(out)[0]
+    )

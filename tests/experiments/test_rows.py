@@ -1,0 +1,67 @@
+"""A contract that every row keeps."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from recombine.engines import RunRequest, run_row
+from recombine.experiments import SYSTEMS, find_row, match_rows
+from recombine.report import make_lines
+from recombine.results import read_records
+
+ROWS = match_rows("*")
+
+
+def test_ids_are_unique_and_belong_to_their_group():
+    assert len({row.id for row in ROWS}) == len(ROWS)
+    for name, system in SYSTEMS.items():
+        assert system.id == name
+        for group in system.groups:
+            assert all(row.id.startswith(group.id + "/") for row in group.rows)
+        assert set(system.demo) <= {row.id for row in system.rows if row.quick}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_row_says_what_it_claims_and_where_it_is_printed(row):
+    assert row.claim.endswith(".")
+    assert row.paper.source
+    assert row.paper.mean is not None or row.paper.words
+    for variant in filter(None, (row.full, row.quick, row.tiny)):
+        assert variant.steps % variant.eval_every == 0  # one compiled program on accelerators
+        config = dataclasses.asdict(variant.config)
+        assert type(variant.config)(**json.loads(json.dumps(config))) == variant.config
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_the_tiny_variant_runs_and_measures_what_the_row_promises(row, tmp_path):
+    record = run_row(RunRequest.of(row, "tiny"), tmp_path, progress=False)
+    assert record.is_done
+    for metric in (row.metric, *row.also):
+        assert np.isfinite(record.values(metric.name)).all()
+        assert len(record.values(metric.name)) == row.tiny.num_seeds
+    [line] = make_lines([row], read_records(tmp_path))
+    assert line.ours is not None
+    assert line.folder is not None
+    inspected = line.folder.read_inspect()
+    for picture in row.pictures:
+        assert set(picture.needs) <= set(inspected)
+
+
+def test_patterns_are_globs_or_prefixes():
+    ids = [row.id for row in match_rows("ilc/*/and-mask")]
+    assert ids == ["ilc/synthetic/and-mask"]
+    assert len(match_rows("ilc/synthetic")) == 3
+
+
+def test_an_unknown_row_gets_the_nearest_names():
+    with pytest.raises(LookupError, match="try ilc/synthetic/baseline"):
+        match_rows("ilc/synthetic/baselin")
+    with pytest.raises(LookupError, match="no row is called 'ilc/x'"):
+        find_row("ilc/x")
+
+
+def test_a_row_without_a_quick_variant_says_so():
+    with pytest.raises(LookupError, match="no quick variant"):
+        find_row("ilc/synthetic/and-mask-printed").variant("quick")
