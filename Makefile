@@ -37,7 +37,7 @@ slow: $(VENV)/dev
 	$(BIN)/pytest -m slow
 
 docs: $(VENV)/dev
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 results: $(VENV)/dev
 	$(BIN)/python docs/make_results.py

@@ -50,9 +50,10 @@ def measure() -> list[dict]:
             )
             return time.perf_counter() - started - fitted.seconds.compile
 
-    bare(8)
-    length = max(1, int(8 * CHUNKS * CHUNK_SECONDS / seconds(lambda: bare(8))))
-    bare(length)  # compiles
+    length = 8
+    while (taken := _second_time(bare, length)) < CHUNKS * CHUNK_SECONDS:
+        growth = 1.05 * CHUNKS * CHUNK_SECONDS / taken
+        length = int(length * min(growth, 20)) + 1  # short chunks say little about long ones
     ours(length)
     pairs = [(ours(length), seconds(lambda: bare(length))) for _ in range(3)]
     ours_seconds, bare_seconds = (statistics.median(times) for times in zip(*pairs, strict=True))
@@ -66,3 +67,9 @@ def measure() -> list[dict]:
             "target": "at most 1.05 at chunks of one second",
         }
     ]
+
+
+def _second_time(call, length: int) -> float:
+    """Returns the time of a call that compiles nothing."""
+    call(length)
+    return seconds(lambda: call(length))

@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
 from recombine import InvariantClassifier
 
 FEATURES = ["marker_1", "marker_2", "code_1", "code_2", "code_3"]

@@ -1,6 +1,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from recombine.estimators import _blocks
 from recombine.estimators._blocks import apply_in_blocks
 

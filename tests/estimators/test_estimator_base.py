@@ -2,6 +2,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from recombine.estimators import ESTIMATORS, Estimator
 
 

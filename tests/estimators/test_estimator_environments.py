@@ -1,5 +1,8 @@
+import itertools
+
 import numpy as np
 import pytest
+
 from recombine.estimators import agreement_levels
 from recombine.estimators._environments import equalize, group_rows
 from recombine.methods.agreement import min_agreement
@@ -20,7 +23,7 @@ def test_levels_are_what_signs_can_reach(num_envs):
 def test_thresholds_between_two_levels_keep_the_same(num_envs):
     levels = agreement_levels(num_envs)
     leads = np.round(levels * num_envs)
-    for lower, upper in zip(levels[:-1], levels[1:], strict=True):
+    for lower, upper in itertools.pairwise(levels):
         between = [lower + share * (upper - lower) for share in (0.1, 0.5, 1.0)]
         kept = [set(leads[leads >= min_agreement(tau, num_envs)]) for tau in between]
         assert kept[0] == kept[1] == kept[2]
@@ -52,7 +55,7 @@ def test_labels_that_make_no_environments_are_refused(environments, message):
 @pytest.mark.parametrize("sizes", [(5, 5), (1, 7), (3, 8, 20), (6, 7, 13)])
 def test_smaller_environments_are_repeated_evenly(sizes):
     starts = np.cumsum((0, *sizes))
-    members = [np.arange(*pair) for pair in zip(starts[:-1], starts[1:], strict=True)]
+    members = [np.arange(*pair) for pair in itertools.pairwise(starts)]
     rows = equalize(members, np.random.RandomState(0))
     assert rows.shape == (len(sizes), max(sizes))
     for own, drawn in zip(members, rows, strict=True):

@@ -1,16 +1,19 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import sklearn
-from recombine import InvariantClassifier
-from recombine.training import History, Interrupted, Seconds
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import LeaveOneGroupOut, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from recombine import InvariantClassifier
+from recombine.training import History, Interrupted, Seconds
+
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-SHORT = {"hidden_sizes": (8,), "steps": 20, "random_state": 0}
+SHORT: dict[str, Any] = {"hidden_sizes": (8,), "steps": 20, "random_state": 0}
 
 
 def sample(num_rows=60, seed=0):
@@ -40,7 +43,7 @@ def test_the_mask_ignores_a_shortcut_that_plain_training_follows():
     habits = [(1, 1, -1), (1, -1, 1), (-1, 1, 1)]
     X, y, sites = sample_shortcut(habits, sizes=(120, 90, 60))
     new_X, new_y, _ = sample_shortcut([(-1, -1, -1)], sizes=(300,), seed=1)
-    settings = {"hidden_sizes": (16,), "steps": 300, "random_state": 0}
+    settings: dict[str, Any] = {"hidden_sizes": (16,), "steps": 300, "random_state": 0}
     plain = InvariantClassifier(0.0, **settings).fit(X, y, environments=sites)
     masked = InvariantClassifier(1.0, **settings).fit(X, y, environments=sites)
     assert plain.score(X, y) > 0.95
@@ -118,14 +121,14 @@ def test_a_constant_column_is_harmless():
 def test_a_number_fixes_the_result_and_another_changes_it(fitted):
     X, y, sites = sample()
     again = InvariantClassifier(**SHORT).fit(X, y, environments=sites)
-    other = InvariantClassifier(**SHORT | {"random_state": 1}).fit(X, y, environments=sites)
+    other = InvariantClassifier(**SHORT).set_params(random_state=1).fit(X, y, environments=sites)
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     assert not np.allclose(other.predict_proba(X), fitted.predict_proba(X))
 
 
 def test_a_generator_moves_on_and_repeats_from_the_same_state():
     X, y, sites = sample()
-    model = InvariantClassifier(**SHORT | {"random_state": np.random.RandomState(0)})
+    model = InvariantClassifier(**SHORT).set_params(random_state=np.random.RandomState(0))
     first = model.fit(X, y, environments=sites).predict_proba(X)
     second = model.fit(X, y, environments=sites).predict_proba(X)
     model.random_state = np.random.RandomState(0)
@@ -251,7 +254,7 @@ def test_environments_are_routed_through_pipelines_and_cross_validation():
             cv=LeaveOneGroupOut(),
             params={"environments": sites, "groups": sites},
             return_estimator=True,
-            error_score="raise",
+            error_score="raise",  # pyright: ignore[reportArgumentType]
         )
     seen = [pipeline[-1].environments_.tolist() for pipeline in outcome["estimator"]]
     assert seen == [["b", "c"], ["a", "c"], ["a", "b"]]
@@ -262,7 +265,7 @@ def test_names_of_columns_are_kept_and_compared():
     pandas = pytest.importorskip("pandas")
     X, y, sites = sample()
     table = pandas.DataFrame(X, columns=["one", "two", "three"])
-    model = InvariantClassifier(**SHORT).fit(table, y, environments=pandas.Series(sites))
+    model: Any = InvariantClassifier(**SHORT).fit(table, y, environments=pandas.Series(sites))
     assert model.feature_names_in_.tolist() == ["one", "two", "three"]
     assert model.environments_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):

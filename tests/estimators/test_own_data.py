@@ -1,6 +1,7 @@
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+
 from recombine.estimators import _own_data
 from recombine.estimators._own_data import make_learner
 from recombine.methods.agreement import MULTICLASS, LabelledEnvironments, MLPShape, and_mask

@@ -12,6 +12,7 @@ import pytest
 from tiny_learners import Explode, Halve, NoisyWalk, WithFinal, explodes, noisy_walk
 
 from recombine.training import (
+    CheckpointError,
     Checkpoints,
     Interrupted,
     LearnerError,
@@ -126,6 +127,17 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert first.history.to_json() == again.history.to_json() or np.isnan(
         first.history.curves()["step/loss"][0, 0]
     )
+
+
+def test_a_finished_run_can_be_made_longer_but_not_shorter(tmp_path):
+    settings = {"eval_every": 2, "seeds": [1], "checkpoints": tmp_path / "c"}
+    quiet_fit(noisy_walk(), steps=4, **settings)
+    longer = quiet_fit(noisy_walk(), steps=8, **settings)
+    whole = quiet_fit(noisy_walk(), steps=8, eval_every=2, seeds=[1])
+    assert longer.final["mean"] == whole.final["mean"]
+    assert eqx.tree_equal(longer.state, whole.state)
+    with pytest.raises(CheckpointError, match="is at step 8, beyond the 4 `steps`"):
+        quiet_fit(noisy_walk(), steps=4, **settings)
 
 
 class StopAt(SilentProgress):

@@ -62,8 +62,8 @@ class InvariantClassifier(ClassifierMixin, Estimator):
         threshold: the agreement that a component of the gradient needs, in [0, 1]: 0 keeps
             everything (plain training with equal weight per environment), 1 asks for unanimity.
         hidden_sizes: units of each hidden layer; none for a linear model. Begin with one layer:
-            a second can learn from combinations of shortcuts on which the environments do agree,
-            all the more when they are few.
+            with three environments and two layers the mask let shortcuts through that it stops
+            with one (those of `examples/own_environments.py`).
         steps: updates of the network.
         batch_size: rows per environment and step; None for all; "auto" for all up to 1,024. A
             small batch makes signs noisy, and honest components are then masked too. More than
@@ -106,6 +106,7 @@ class InvariantClassifier(ClassifierMixin, Estimator):
     environments_: Shaped[np.ndarray, " envs"] | None
     agreement_levels_: Float[np.ndarray, " levels"] | None
     n_features_in_: int
+    feature_names_in_: Shaped[np.ndarray, " features"]  # where `X` has them
     mean_: Float[np.ndarray, " features"]
     scale_: Float[np.ndarray, " features"]
 
@@ -276,7 +277,7 @@ def _check_number(
 ) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"`{name}` must be a number; got {value!r}")
-    if not abs(float(value)) <= np.finfo(np.float32).max:
+    if not abs(float(value)) <= float(np.finfo(np.float32).max):
         raise ValueError(f"`{name}` must be finite in single precision; got {value!r}")
     if least is not None and value < least:
         raise ValueError(f"`{name}` must be at least {least:g}; got {value!r}")

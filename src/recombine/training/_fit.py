@@ -18,7 +18,7 @@ from jaxtyping import Float, PyTree
 
 from recombine.training._cache import enable_compilation_cache
 from recombine.training._checkpoints import Checkpoints
-from recombine.training._errors import Interrupted, NonFiniteError
+from recombine.training._errors import CheckpointError, Interrupted, NonFiniteError
 from recombine.training._history import History, Seconds
 from recombine.training._learner import Learner
 from recombine.training._progress import Progress, SilentProgress, make_progress
@@ -135,10 +135,17 @@ def _train(
     state: Any = runner.init()
     history = History(seeds)
     step = 0
-    restored = checkpoints and checkpoints.restore(runner.stack(state), seeds=seeds)
-    if restored:
+    restored = checkpoints.restore(runner.stack(state), seeds=seeds) if checkpoints else None
+    if checkpoints and restored:
         step, state = restored.step, runner.unstack(restored.state)
         history = History.from_json(restored.notes["history"])
+        if step > steps:
+            raise CheckpointError(
+                f"{checkpoints.last} is at step {step}, beyond the {steps} `steps` asked for; "
+                f"give `checkpoints` another folder"
+            )
+        if step < steps:
+            history.final = {}  # it was the end of a shorter run
         clock.add(Seconds(**restored.notes["seconds"]))
         progress.resumed(step)
     else:
