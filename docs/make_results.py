@@ -4,9 +4,11 @@ The page is a pure function of the records and of the rows: a test makes it agai
 fails when it differs from the file. With `--check` this script does the same and writes nothing.
 """
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from recombine.experiments import SYSTEMS, Group, System
 from recombine.report import Line, make_lines, to_markdown
@@ -37,10 +39,18 @@ paper's value stays.
 """
 
 
-def render(records: Records) -> str:
+def render(records: Records, benchmarks: Sequence[dict[str, Any]] = ()) -> str:
     """Returns the page."""
     parts = [HEADER, *(_system(system, records) for system in SYSTEMS.values())]
+    if benchmarks:
+        parts.append("## Speed\n\nFrom `make bench`; each pair of times was taken in one run.\n")
+        parts += [_benchmark(benchmark) for benchmark in benchmarks]
     return "\n".join(parts)
+
+
+def read_benchmarks(evidence: Path) -> list[dict[str, Any]]:
+    """Returns what `make bench` wrote, machine by machine."""
+    return [json.loads(path.read_text()) for path in sorted(evidence.glob("benchmarks/*.json"))]
 
 
 def _system(system: System, records: Records) -> str:
@@ -107,6 +117,30 @@ def _provenance_cells(record: Record, status: str) -> tuple[str, ...]:
     )
 
 
+def _benchmark(benchmark: dict[str, Any]) -> str:
+    machine = benchmark["machine"]
+    columns = ("what", "time", "against", "time", "ratio", "target")
+    rows = [columns, ("---",) * len(columns)]
+    rows += [
+        (
+            line["name"],
+            _time(line["seconds"]),
+            line["against"],
+            _time(line["against_seconds"]),
+            f"{line['ratio']:.3g}",
+            line["target"],
+        )
+        for line in benchmark["results"]
+    ]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    jax = machine["versions"]["jax"]
+    return f"### {machine['device']}\n\nJAX {jax}, commit `{_short(machine['commit'])}`.\n\n{table}\n"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
 def _short(commit: str | None) -> str:
     if commit is None:
         return "unknown"
@@ -122,7 +156,7 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Writes the page, or with `--check` says whether it is up to date."""
-    page = render(read_records(EVIDENCE))
+    page = render(read_records(EVIDENCE), read_benchmarks(EVIDENCE))
     if "--check" in arguments:
         if PAGE.read_text() == page:
             return 0

@@ -46,7 +46,8 @@ def write_record(runs: Path, *, accuracies: tuple[float, ...], commit: str | Non
 
 
 def test_page_and_evidence_agree():
-    fresh = make_results.render(read_records(make_results.EVIDENCE))
+    evidence = make_results.EVIDENCE
+    fresh = make_results.render(read_records(evidence), make_results.read_benchmarks(evidence))
     assert make_results.PAGE.read_text() == fresh, "run `make results`, and commit docs/results.md"
 
 
@@ -83,3 +84,17 @@ def test_check_tells_a_stale_page(
     write_record(tmp_path / "evidence", accuracies=(1.0,), commit=None)
     assert make_results.main(["--check"]) == 1
     assert "run `make results`" in capsys.readouterr().err
+
+
+def test_benchmarks_are_shown_as_they_were_measured(tmp_path: Path):
+    line = {
+        "name": "this",
+        "seconds": 2.0,
+        "against": "that",
+        "against_seconds": 0.5,
+        "ratio": 4.0,
+        "target": "",
+    }
+    machine = {"device": "a device", "versions": {"jax": "0.10"}, "commit": None}
+    page = make_results.render([], [{"machine": machine, "results": [line]}])
+    assert "| this | 2 s | that | 500 ms | 4 |  |" in page
