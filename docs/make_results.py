@@ -134,7 +134,9 @@ def _benchmark(benchmark: dict[str, Any]) -> str:
     ]
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     jax = machine["versions"]["jax"]
-    return f"### {machine['device']}\n\nJAX {jax}, commit `{_short(machine['commit'])}`.\n\n{table}\n"
+    return (
+        f"### {machine['device']}\n\nJAX {jax}, commit `{_short(machine['commit'])}`.\n\n{table}\n"
+    )
 
 
 def _time(seconds: float) -> str:

@@ -217,6 +217,26 @@ def test_other_data_of_the_same_shape_do_not_compile_again():
     assert not eqx.tree_equal(other.state, quiet_fit(noisy_walk(), steps=3, eval_every=3).state)
 
 
+class WeaklyTyped(Halve):
+    def init(self, key):
+        return jnp.asarray(1.0)  # as Python numbers are: its type gives way to others
+
+
+def test_a_state_made_of_python_numbers_compiles_its_step_once():
+    compiled = []
+
+    def listen(event, duration_secs, **_):
+        compiled.append(event)
+
+    quiet_fit(WeaklyTyped(), steps=2, eval_every=1)  # everything that is compiled once
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        quiet_fit(WeaklyTyped(), steps=6, eval_every=1)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert [event for event in compiled if "backend_compile" in event] == []
+
+
 def test_final_is_measured_once_after_the_last_step():
     fitted = quiet_fit(WithFinal(), steps=2, eval_every=1)
     assert fitted.final["test"].tolist() == [1.25]

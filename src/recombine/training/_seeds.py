@@ -223,7 +223,7 @@ def stack_states(states: list[Any]) -> PyTree[Any]:
 
 @eqx.filter_jit
 def _init(learner: Learner, key: PRNGKeyArray) -> Any:
-    return learner.init(key)
+    return _strongly_typed(learner.init(key))
 
 
 def _advance_seed(
@@ -266,7 +266,7 @@ _measure = eqx.filter_jit(_measure_seed)
 
 @eqx.filter_jit
 def _init_together(learner: Learner, keys: PRNGKeyArray) -> Any:
-    return eqx.filter_vmap(learner.init)(keys)
+    return _strongly_typed(eqx.filter_vmap(learner.init)(keys))
 
 
 @eqx.filter_jit
@@ -287,6 +287,16 @@ def _measure_together(
         return _measure_seed(what, learner, state, key, step)
 
     return eqx.filter_vmap(measure)(state, keys)
+
+
+def _strongly_typed(state: PyTree[Any]) -> PyTree[Any]:
+    """Drops the mark of arrays made from Python numbers: `step` does, and would compile twice."""
+
+    def strong(leaf: Any) -> Any:
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return leaf if is_key else jnp.asarray(leaf, leaf.dtype)
+
+    return _map_arrays(strong, state)
 
 
 def _map_arrays(function: Callable[[Any], Any], tree: PyTree[Any]) -> PyTree[Any]:
