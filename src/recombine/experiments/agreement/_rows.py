@@ -107,8 +107,8 @@ SYNTHETIC = Group(
                 eval_every=10,
                 num_seeds=50,
                 rule=AtLeast(0.99, "median"),
-                note="as printed; rescaling, on which the thesis is silent, is on. Only the threshold "
-                "keeps it from training: at 0.8 the same setting is the row above",
+                note="as printed; rescaling, on which the thesis is silent, is on. Only the "
+                "threshold keeps it from training: at 0.8 the same setting is the row above",
             ),
             quick=None,
             tiny=_tiny(replace(CANONICAL, threshold=1.0)),
