@@ -13,7 +13,7 @@ from recombine.experiments import find_row
 from recombine.training import Checkpoints, PlainProgress, fit
 
 CHUNK_SECONDS = 1.0
-CHUNKS = 4
+CHUNKS = 8
 
 
 def measure() -> list[dict]:
@@ -26,16 +26,17 @@ def measure() -> list[dict]:
             state, _ = learner.step(state, jr.fold_in(key, number))
             return state, None
 
-        state, _ = jax.lax.scan(body, state, start + jax.numpy.arange(length))
-        return state, learner.evaluate(state, key)
+        return jax.lax.scan(body, state, start + jax.numpy.arange(length))[0]
 
     init = eqx.filter_jit(lambda learner, key: learner.init(key))
+    evaluate = eqx.filter_jit(lambda learner, state, key: learner.evaluate(state, key))
 
     def bare(length):
         state = init(learner, jr.key(0))
+        jax.device_get(evaluate(learner, state, jr.key(2)))
         for chunk in range(CHUNKS):
-            state, metrics = bare_chunk(learner, state, jr.key(1), chunk * length, length)
-            jax.device_get(metrics)
+            state = bare_chunk(learner, state, jr.key(1), chunk * length, length)
+            jax.device_get(evaluate(learner, state, jr.key(2)))
 
     def ours(length):
         with tempfile.TemporaryDirectory() as folder:
