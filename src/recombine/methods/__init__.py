@@ -1,0 +1,1 @@
+"""How to learn it: models, losses, gradient rules and learners."""
