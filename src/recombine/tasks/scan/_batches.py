@@ -17,7 +17,13 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from recombine.tasks.drawing import draw_ordered, draw_rows
 from recombine.tasks.episodes import Episode, Pairs, Vocabulary, nothing_like
 from recombine.tasks.scan._assignments import Assignments, Slots, verb_slots
-from recombine.tasks.scan._corpus import Corpus, find_rows, make_corpus, short_examples, sorted_by_length
+from recombine.tasks.scan._corpus import (
+    Corpus,
+    find_rows,
+    make_corpus,
+    short_examples,
+    sorted_by_length,
+)
 from recombine.tasks.scan._episodes import NUM_VALIDATION
 from recombine.tasks.scan._grammar import Example, meaning
 from recombine.tasks.scan._splits import make_split

@@ -19,9 +19,15 @@ import jax.random as jr
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from recombine.tasks.drawing import draw_rows
-from recombine.tasks.episodes import Episode, Pairs, Vocabulary
+from recombine.tasks.episodes import Episode, Vocabulary
 from recombine.tasks.scan._assignments import Assignments, direction_slots, verb_slots
-from recombine.tasks.scan._corpus import Corpus, find_rows, make_corpus, short_examples, sorted_by_length
+from recombine.tasks.scan._corpus import (
+    Corpus,
+    find_rows,
+    make_corpus,
+    short_examples,
+    sorted_by_length,
+)
 from recombine.tasks.scan._grammar import ACTIONS, VERBS, Example, meaning
 from recombine.tasks.scan._splits import LONGEST_TRAINING_OUTPUT, make_split
 
@@ -223,4 +229,3 @@ def _one_pool(
         num_support=num_support,
         num_queries=num_queries,
     )
-
