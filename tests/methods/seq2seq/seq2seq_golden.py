@@ -11,20 +11,6 @@ WORDS = [
     *("walk", "look", "run", "jump", "turn", "left", "right"),
     *("opposite", "around", "twice", "thrice", "and", "after"),
 ]
-    "walk",
-    "look",
-    "run",
-    "jump",
-    "turn",
-    "left",
-    "right",
-    "opposite",
-    "around",
-    "twice",
-    "thrice",
-    "and",
-    "after",
-]
 ACTIONS = ["I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT"]
 
 

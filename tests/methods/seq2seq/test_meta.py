@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+import seq2seq_golden as golden
 
 from recombine.methods.seq2seq import MetaSeq2SeqConfig, Numerics, episode_loss
-
-import seq2seq_golden as golden
 
 SMALL = MetaSeq2SeqConfig(15, 8, size=6)
 

@@ -1,12 +1,10 @@
-
 import jax
 import jax.random as jr
 import numpy as np
 import pytest
+import seq2seq_golden as golden
 
 from recombine.methods.seq2seq import PlainSeq2SeqConfig, episode_loss
-
-import seq2seq_golden as golden
 
 
 def test_golden_loss():

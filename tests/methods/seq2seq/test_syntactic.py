@@ -1,12 +1,10 @@
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import seq2seq_golden as golden
 
 from recombine.methods.seq2seq import SyntacticAttentionConfig, token_loss
-
-import seq2seq_golden as golden
 
 
 def build():
