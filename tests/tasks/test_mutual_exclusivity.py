@@ -11,7 +11,7 @@ SOS, EOS = VOCABULARY.inputs.sos, VOCABULARY.inputs.eos
 
 @pytest.fixture(scope="module")
 def run():
-    source = MutualExclusivity()
+    source = MutualExclusivity(num_dense=60)
 
     @eqx.filter_jit
     def draw(source, key):
@@ -53,7 +53,7 @@ def test_training_uses_nineteen_mappings_and_testing_the_other_five(run):
 def test_queries_are_distinct_and_translated_word_by_word(run):
     _, episodes, tests = run
     lengths = []
-    for stacked, count in [(episodes, 300), (tests["dense"], 20)]:
+    for stacked, count in [(episodes, 200), (tests["dense"], 20)]:
         for i in range(count):
             support, queries = episode_at(stacked, i)
             meaning, _ = mapping_of(support, queries)

@@ -1,5 +1,7 @@
 """Draws without replacement that cost little on the device, as fixed-shape functions of a key."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
@@ -49,14 +51,20 @@ def draw_ordered(key: PRNGKeyArray, size: int, count: int) -> Int[Array, " {coun
     """
     ranks = jr.randint(key, (count,), 0, size - jnp.arange(count))
     drawn: list[Array] = []
+    ascending: list[Array] = []
     for i in range(count):
-        taken = jnp.sort(jnp.stack(drawn)) if drawn else jnp.zeros(0, ranks.dtype)
-        drawn.append(skip_taken(ranks[i], taken))
+        number = skip_taken(ranks[i], ascending)
+        drawn.append(number)
+        for j, other in enumerate(ascending):  # insert in order: cheaper than sorting a handful
+            ascending[j], number = jnp.minimum(other, number), jnp.maximum(other, number)
+        ascending.append(number)
     return jnp.stack(drawn)
 
 
-def skip_taken(rank: Int[Array, ""], taken: Int[Array, " taken"]) -> Int[Array, ""]:
+def skip_taken(
+    rank: Int[Array, ""], taken: Sequence[Int[Array, ""]] | Int[Array, " taken"]
+) -> Int[Array, ""]:
     """Returns the number of the given rank among those not in the ascending list `taken`."""
-    for i in range(taken.shape[0]):
-        rank = rank + (rank >= taken[i])
+    for other in taken:
+        rank = rank + (rank >= other)
     return rank

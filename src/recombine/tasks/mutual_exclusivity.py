@@ -108,7 +108,7 @@ class MutualExclusivity(eqx.Module):
         """Draws a training episode under one of the mappings that are not held out."""
         mapping_key, episode_key = jr.split(key)
         rank = jr.randint(mapping_key, (), 0, NUM_MAPPINGS - self.num_heldout)
-        meaning_of = self.mappings[skip_taken(rank, held.mappings)]
+        meaning_of = self.mappings[skip_taken(rank, list(held.mappings))]
         return sample_episode(episode_key, meaning_of, self.num_queries)
 
     def validation(self, held: HeldOut) -> Episode:

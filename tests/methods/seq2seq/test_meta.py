@@ -1,5 +1,7 @@
 import dataclasses
+from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -10,6 +12,21 @@ import seq2seq_golden as golden
 from recombine.methods.seq2seq import MetaSeq2SeqConfig, Numerics, episode_loss
 
 SMALL = MetaSeq2SeqConfig(15, 8, size=6)
+
+
+# Compiled once for all tests.
+loss_of = eqx.filter_jit(partial(episode_loss, key=None, support_loss=False))
+all_loss_of = eqx.filter_jit(partial(episode_loss, key=None, support_loss=True))
+logits_of = eqx.filter_jit(lambda model, support, queries: model.logits(support, queries, None))
+read = eqx.filter_jit(lambda model, episode: look(model, episode))
+predict = eqx.filter_jit(lambda model, support, inputs: model.predict(support, inputs, 12))
+matches = eqx.filter_jit(lambda model, support, queries: model.matches(support, queries))
+attention = eqx.filter_jit(lambda model, support, inputs, y: model.attention(support, inputs, y))
+
+
+def look(model, episode):
+    memory = model.remember(episode.support)
+    return memory, *model.read(memory, episode.queries.inputs)
 
 
 def build(**changes):
@@ -28,14 +45,13 @@ def build(**changes):
     ],
 )
 def test_golden_losses(changes, loss):
-    found = episode_loss(build(**changes), golden.episode(), None, support_loss=False)
+    found = loss_of(build(**changes), golden.episode())
     np.testing.assert_allclose(found, loss, rtol=2e-6)
 
 
 def test_golden_memory_and_context():
     model, episode = build(), golden.episode()
-    memory = model.remember(episode.support)
-    context, weights = model.read(memory, episode.queries.inputs)
+    memory, context, weights = read(model, episode)
 
     def check(found, wanted):
         np.testing.assert_allclose(found, wanted, atol=2e-6)
@@ -49,10 +65,12 @@ def test_golden_memory_and_context():
 
 def test_golden_logits_and_decoder_attention():
     model, episode = build(), golden.episode()
-    logits = model.logits(episode.support, episode.queries, None)
+    logits = logits_of(model, episode.support, episode.queries)
     wanted = [-0.358927, -2.481412, -0.604654, -1.244406, 1.029863, 1.466870, -1.065784, -2.219656]
     np.testing.assert_allclose(logits[1, 0], wanted, atol=5e-6)
-    found = model.attention(episode.support, episode.queries.inputs, episode.queries.outputs.tokens)
+    found = attention(
+        model, episode.support, episode.queries.inputs, episode.queries.outputs.tokens
+    )
     wanted = [0.132554, 0.132159] + [0.147057] * 5
     np.testing.assert_allclose(found["decoder_attention"][0, 0], wanted, atol=2e-6)
 
@@ -78,19 +96,18 @@ def test_parameter_counts(sizes, encoder, with_attention, without):
 
 def test_shapes():
     model, episode = build(), golden.episode()
-    memory = model.remember(episode.support)
-    context, weights = model.read(memory, episode.queries.inputs)
+    memory, context, weights = read(model, episode)
     assert memory.keys.shape == memory.values.shape == (4, 6)
     assert context.steps.shape == (2, 7, 6)
     assert weights.shape == (2, 7, 4)
-    assert model.logits(episode.support, episode.queries, None).shape == (2, 6, 8)
+    assert logits_of(model, episode.support, episode.queries).shape == (2, 6, 8)
 
 
 def test_order_of_the_support_does_not_matter():
     model, episode = build(), golden.episode()
     shuffled = jax.tree.map(lambda x: x[jnp.array([2, 0, 3, 1])], episode.support)
-    logits = model.logits(episode.support, episode.queries, None)
-    other = model.logits(shuffled, episode.queries, None)
+    logits = logits_of(model, episode.support, episode.queries)
+    other = logits_of(model, shuffled, episode.queries)
     np.testing.assert_allclose(logits, other, atol=1e-5)
 
 
@@ -103,18 +120,13 @@ def test_padding_symbols_are_never_read():
         return sequences._replace(tokens=jnp.where(is_real, sequences.tokens, 3))
 
     changed = jax.tree.map(scribble, episode, is_leaf=lambda x: isinstance(x, golden.Sequences))
-    for support_loss in (False, True):
-        loss = episode_loss(model, episode, None, support_loss=support_loss)
-        other = episode_loss(model, changed, None, support_loss=support_loss)
-        np.testing.assert_allclose(loss, other, rtol=1e-6)
+    for loss in (loss_of, all_loss_of):
+        np.testing.assert_allclose(loss(model, episode), loss(model, changed), rtol=1e-6)
 
 
 def test_extra_padding_changes_nothing_only_if_attention_is_masked():
     def losses(model):
-        return [
-            episode_loss(model, golden.episode(*widths), None, support_loss=False)
-            for widths in [(7, 6), (10, 9)]
-        ]
+        return [loss_of(model, golden.episode(*widths)) for widths in [(7, 6), (10, 9)]]
 
     narrow, wide = losses(build(mask_decoder_attention=True))
     np.testing.assert_allclose(narrow, wide, rtol=1e-6)
@@ -124,7 +136,7 @@ def test_extra_padding_changes_nothing_only_if_attention_is_masked():
 
 def test_memory_attention_sums_to_one_and_is_uniform_at_padding():
     model, episode = build(), golden.episode()
-    _, weights = model.read(model.remember(episode.support), episode.queries.inputs)
+    _, _, weights = read(model, episode)
     np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-6)
     np.testing.assert_allclose(weights[0, 2:], 0.25, atol=1e-6)
 
@@ -138,15 +150,15 @@ def test_absent_support_items_are_not_attended_to():
         return golden.Sequences(jnp.concatenate([sequences.tokens, extra]), lengths)
 
     support = golden.Pairs(*map(lengthen, episode.support))
-    logits = model.logits(episode.support, episode.queries, None)
-    np.testing.assert_allclose(logits, model.logits(support, episode.queries, None), atol=1e-5)
+    logits = logits_of(model, episode.support, episode.queries)
+    np.testing.assert_allclose(logits, logits_of(model, support, episode.queries), atol=1e-5)
 
 
 def test_greedy_decoding_equals_teacher_forcing_on_its_own_answers():
     model, episode = build(), golden.episode()
-    answers = model.predict(episode.support, episode.queries.inputs, 12)
+    answers = predict(model, episode.support, episode.queries.inputs)
     own = golden.Sequences(answers, jnp.full(2, 12))
-    logits = model.logits(episode.support, episode.queries._replace(outputs=own), None)
+    logits = logits_of(model, episode.support, episode.queries._replace(outputs=own))
     best = np.argmax(logits, axis=-1)
     for row, answer in zip(best, np.asarray(answers), strict=True):
         ends = np.flatnonzero(answer == 7)
@@ -157,7 +169,7 @@ def test_greedy_decoding_equals_teacher_forcing_on_its_own_answers():
 
 def test_matches_finds_exactly_the_answers_that_predict_gives():
     model, episode = build(), golden.episode()
-    answers = np.array(model.predict(episode.support, episode.queries.inputs, 12))
+    answers = np.array(predict(model, episode.support, episode.queries.inputs))
     answers[:, -1] = 7
     lengths = jnp.asarray(np.argmax(answers == 7, axis=1) + 1)
     right = episode.queries._replace(outputs=golden.Sequences(jnp.asarray(answers), lengths))
@@ -165,16 +177,16 @@ def test_matches_finds_exactly_the_answers_that_predict_gives():
     changed[1, lengths[1] - 2] = (changed[1, lengths[1] - 2] + 1) % 6
     wrong = episode.queries._replace(outputs=golden.Sequences(jnp.asarray(changed), lengths))
     expected = np.asarray(lengths) < 12  # an answer that never ended is wrong
-    np.testing.assert_array_equal(model.matches(episode.support, right)[1], expected[1])
-    assert not model.matches(episode.support, wrong)[1]
+    np.testing.assert_array_equal(matches(model, episode.support, right)[1], expected[1])
+    assert not matches(model, episode.support, wrong)[1]
 
 
 def test_bfloat16_products_stay_close_and_keep_float32_results():
     coarse = build(numerics=Numerics("bfloat16"))
-    loss = episode_loss(coarse, golden.episode(), None, support_loss=False)
+    loss = loss_of(coarse, golden.episode())
     assert loss.dtype == jnp.float32
     np.testing.assert_allclose(loss, 2.58467984, rtol=3e-2)
-    assert loss != episode_loss(build(), golden.episode(), None, support_loss=False)
+    assert loss != loss_of(build(), golden.episode())
 
 
 def test_refuses_nonsense():

@@ -141,7 +141,7 @@ def exact_matches(
     """
     num_episodes, num_queries = episodes.queries.inputs.lengths.shape
     if num_episodes * num_queries <= chunk_size:
-        return jax.vmap(model.matches)(episodes.support, episodes.queries)
+        return jax.vmap(lambda e: model.matches(e.support, e.queries))(episodes)
     chunk_size = min(chunk_size, num_queries)
     num_chunks = -(-num_queries // chunk_size)
     missing = num_chunks * chunk_size - num_queries
