@@ -1,6 +1,8 @@
 """The small layers of the networks: products, linear maps, embeddings, dropout."""
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -21,10 +23,21 @@ def matmul(
     return jnp.matmul(left, right)
 
 
-def uniform(key: PRNGKeyArray, shape: tuple[int, ...], fan: int) -> Float[Array, " *shape"]:
-    """Draws from U(-1/√fan, 1/√fan), the initialization behind the paper's numbers."""
+def uniform(
+    key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]], fan: int
+) -> list[Float[Array, "..."]]:
+    """Draws arrays from U(-1/√fan, 1/√fan), the initialization behind the paper's numbers.
+
+    All in one draw, which compiles faster than one per array.
+    """
     bound = 1 / math.sqrt(fan)
-    return jr.uniform(key, shape, minval=-bound, maxval=bound)
+    sizes = [math.prod(shape) for shape in shapes]
+    drawn = jr.uniform(key, (sum(sizes),), minval=-bound, maxval=bound)
+    ends = list(itertools.accumulate(sizes))
+    return [
+        drawn[end - size : end].reshape(shape)
+        for end, size, shape in zip(ends, sizes, shapes, strict=True)
+    ]
 
 
 class Linear(eqx.Module):
@@ -34,9 +47,7 @@ class Linear(eqx.Module):
     bias: Float[Array, " o"]
 
     def __init__(self, in_size: int, out_size: int, *, key: PRNGKeyArray):
-        weight_key, bias_key = jr.split(key)
-        self.weight = uniform(weight_key, (in_size, out_size), in_size)
-        self.bias = uniform(bias_key, (out_size,), in_size)
+        self.weight, self.bias = uniform(key, [(in_size, out_size), (out_size,)], in_size)
 
     def __call__(self, x: Float[Array, "... i"], numerics: Numerics) -> Float[Array, "... o"]:
         """Maps every vector along the last axis."""

@@ -69,10 +69,13 @@ class Seq2SeqLearner(eqx.Module):
         """Measures the validation episodes: new queries and, where there are any, support items."""
         del key
         episodes = self.source.validation(state.held)
-        metrics = {"validation_accuracy": accuracy(state.model, episodes, self.chunk_size)}
-        if episodes.support.inputs.lengths.shape[-1] > 0:
-            recall = type(episodes)(episodes.support, episodes.support)
-            metrics["validation_retrieval"] = accuracy(state.model, recall, self.chunk_size)
+        num_queries = episodes.queries.inputs.lengths.shape[1]
+        asked = jax.tree.map(_append, episodes.queries, episodes.support)
+        everything = type(episodes)(episodes.support, asked)
+        correct = exact_matches(state.model, everything, self.chunk_size)
+        metrics = {"validation_accuracy": jnp.mean(correct[:, :num_queries])}
+        if correct.shape[1] > num_queries:
+            metrics["validation_retrieval"] = jnp.mean(correct[:, num_queries:])
         return metrics
 
     def final(self, state: State, key: PRNGKeyArray) -> Metrics:
@@ -123,6 +126,10 @@ class Seq2SeqLearner(eqx.Module):
             "answers": answers,
             **state.model.attention(support, queries.inputs, answers),
         }
+
+
+def _append(queries: Array, support: Array) -> Array:
+    return jnp.concatenate([queries, support], axis=1)
 
 
 def accuracy(model: Any, episodes: Episode, chunk_size: int = 512) -> Float[Array, ""]:

@@ -15,7 +15,6 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recombine.methods.seq2seq._interface import Numerics
@@ -35,11 +34,10 @@ class LSTM(eqx.Module):
     def __init__(self, in_size: int, size: int, directions: int, *, key: PRNGKeyArray):
         if directions not in (1, 2):
             raise ValueError(f"`directions` must be 1 or 2; got {directions}")
-        keys = jr.split(key, 4)
-        self.input_weight = uniform(keys[0], (directions, in_size, 4 * size), size)
-        self.hidden_weight = uniform(keys[1], (directions, size, 4 * size), size)
-        self.input_bias = uniform(keys[2], (directions, 4 * size), size)
-        self.hidden_bias = uniform(keys[3], (directions, 4 * size), size)
+        weights = (directions, in_size, 4 * size), (directions, size, 4 * size)
+        biases = (directions, 4 * size), (directions, 4 * size)
+        drawn = uniform(key, [*weights, *biases], size)
+        self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias = drawn
 
     @property
     def size(self) -> int:
