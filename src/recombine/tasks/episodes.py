@@ -6,9 +6,9 @@ can share one shape). The layout of symbols is that of Lake (2019): `n` symbols 
 SOS, then EOS; padding is written as SOS and never read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -94,8 +94,8 @@ class Symbols:
             lengths[row] = len(sentence) + 1
         return Sequences(jnp.asarray(tokens), jnp.asarray(lengths))
 
-    def decode(self, tokens: Iterable[int]) -> list[str]:
-        """Turns indices back into symbols, up to the first EOS."""
+    def decode(self, tokens: Any) -> list[str]:
+        """Turns indices (any iterable of them) back into symbols, up to the first EOS."""
         sentence = []
         for token in tokens:
             if int(token) == self.eos:

@@ -26,6 +26,8 @@ def test_the_mean_is_over_real_tokens_of_all_sequences():
 class Constant:
     """Scores symbol 0 by one in every row, and remembers how many rows it was asked."""
 
+    matches = predict = attention = staticmethod(lambda *arguments: None)
+
     def logits(self, support, queries, key):
         self.asked = queries.inputs.lengths.shape[0]
         return jnp.zeros((*queries.outputs.tokens.shape, 3)).at[..., 0].set(1.0)

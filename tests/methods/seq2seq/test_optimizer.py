@@ -63,6 +63,6 @@ def test_small_gradients_and_no_limit_leave_gradients_alone():
 
 def test_refuses_nonsense():
     with pytest.raises(ValueError, match="`learning_rate`"):
-        OptimizerConfig(learning_rate=0)
+        OptimizerConfig(learning_rate=0.0)
     with pytest.raises(ValueError, match="`clip_norm`"):
-        OptimizerConfig(clip_norm=0)
+        OptimizerConfig(clip_norm=0.0)

@@ -1,5 +1,6 @@
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
@@ -90,7 +91,7 @@ def test_length_refuses_only_the_whole_original_mapping():
 def test_tables_replace_slots_and_nothing_else():
     vocabulary = make_vocabulary(2)
     assignments = Assignments(direction_slots(vocabulary, [("right", "I_TURN_RIGHT")]), vocabulary)
-    words, actions = assignments.tables(np.array([[13, 5], [7, 4]]))
+    words, actions = assignments.tables(jnp.array([[13, 5], [7, 4]]))
     expected = np.arange(17)
     expected[[5, 6]] = [13, 5]
     np.testing.assert_array_equal(words, expected)

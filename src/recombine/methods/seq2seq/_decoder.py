@@ -86,13 +86,13 @@ class Decoder(eqx.Module):
         both = context.message[None], context.message[None]
         return both, both
 
-    def first_gates(self, numerics: Numerics) -> Float[Array, "symbols 4*m"]:
+    def first_gates(self, numerics: Numerics) -> Float[Array, "symbols gates"]:
         """Projects every symbol through the first layer's input weights, once for all steps."""
         return self.layers[0].gates(self.embedding[None], numerics)[0, 0]
 
     def step(
         self,
-        first_gates: Float[Array, "symbols 4*m"],
+        first_gates: Float[Array, "symbols gates"],
         state: tuple[State, State],
         previous: Int[Array, " items"],
         context: Context,

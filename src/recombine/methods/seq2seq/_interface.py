@@ -6,11 +6,12 @@ Of `n` symbols, SOS has index `n` and EOS `n + 1`; the sizes of vocabularies inc
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 
+@runtime_checkable
 class Sequences(Protocol):
     """Padded token sequences."""
 
@@ -25,6 +26,7 @@ class Sequences(Protocol):
         ...
 
 
+@runtime_checkable
 class Pairs(Protocol):
     """Inputs with the outputs they stand for."""
 
@@ -39,6 +41,7 @@ class Pairs(Protocol):
         ...
 
 
+@runtime_checkable
 class Episode(Protocol):
     """A few-shot problem; baselines get one without support."""
 
@@ -53,6 +56,7 @@ class Episode(Protocol):
         ...
 
 
+@runtime_checkable
 class EpisodeSource(Protocol):
     """Where episodes come from: pure functions, with whatever a run holds out as a value."""
 
@@ -73,6 +77,7 @@ class EpisodeSource(Protocol):
         ...
 
 
+@runtime_checkable
 class Model(Protocol):
     """A sequence-to-sequence model that may look at a support set."""
 
@@ -97,6 +102,7 @@ class Model(Protocol):
         ...
 
 
+@runtime_checkable
 class Architecture(Protocol):
     """The numbers of a model, hashable, with a way to build it."""
 

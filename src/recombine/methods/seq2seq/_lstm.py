@@ -26,10 +26,10 @@ State = tuple[Float[Array, "*rows m"], Float[Array, "*rows m"]]
 class LSTM(eqx.Module):
     """One LSTM layer in one or two directions; directions are stacked along the first axis."""
 
-    input_weight: Float[Array, "directions i 4*m"]
-    hidden_weight: Float[Array, "directions m 4*m"]
-    input_bias: Float[Array, "directions 4*m"]
-    hidden_bias: Float[Array, "directions 4*m"]
+    input_weight: Float[Array, "directions i gates"]
+    hidden_weight: Float[Array, "directions m gates"]
+    input_bias: Float[Array, "directions gates"]
+    hidden_bias: Float[Array, "directions gates"]
 
     def __init__(self, in_size: int, size: int, directions: int, *, key: PRNGKeyArray):
         if directions not in (1, 2):
@@ -45,13 +45,13 @@ class LSTM(eqx.Module):
         return self.hidden_weight.shape[1]
 
     @property
-    def bias(self) -> Float[Array, "directions 1 4*m"]:
+    def bias(self) -> Float[Array, "directions 1 gates"]:
         """The sum of the two biases, ready to be added to rows."""
         return (self.input_bias + self.hidden_bias)[:, None]
 
     def gates(
         self, x: Float[Array, "steps items i"], numerics: Numerics
-    ) -> Float[Array, "steps directions items 4*m"]:
+    ) -> Float[Array, "steps directions items gates"]:
         """Multiplies the inputs of all steps by the input weights, in one product."""
         steps, items, in_size = x.shape
         directions = self.input_weight.shape[0]
@@ -65,14 +65,14 @@ class LSTM(eqx.Module):
         tokens: Int[Array, "steps items"],
         table: Float[Array, "symbols i"],
         numerics: Numerics,
-    ) -> Float[Array, "steps directions items 4*m"]:
+    ) -> Float[Array, "steps directions items gates"]:
         """Does the same for embedded tokens, projecting each symbol of the table once."""
         projected = self.gates(table[None], numerics)[0]
         return jnp.moveaxis(jax.vmap(partial(embed, tokens))(projected), 0, 1)
 
     def run(
         self,
-        gates: Float[Array, "steps directions items 4*m"],
+        gates: Float[Array, "steps directions items gates"],
         start: State | None,
         lengths: Int[Array, " items"] | None,
         numerics: Numerics,
@@ -95,7 +95,7 @@ class LSTM(eqx.Module):
         )
         return _flip_second(outputs), last
 
-    def step(self, gates: Float[Array, "1 items 4*m"], state: State, numerics: Numerics) -> State:
+    def step(self, gates: Float[Array, "1 items gates"], state: State, numerics: Numerics) -> State:
         """Takes one step in one direction, given the projected input."""
         activations = _activate(gates + matmul(state[0], self.hidden_weight, numerics))
         return _update(activations, state[1])

@@ -50,7 +50,7 @@ class PlainSeq2Seq(eqx.Module):
         self.config = config
 
     def logits(
-        self, support: Pairs, queries: Pairs, key: PRNGKeyArray | None
+        self, support: Pairs | None, queries: Pairs, key: PRNGKeyArray | None
     ) -> Float[Array, "items steps symbols"]:
         """Scores the answers to queries under teacher forcing; `key` switches dropout on."""
         del support
@@ -60,7 +60,7 @@ class PlainSeq2Seq(eqx.Module):
         arguments = config.dropout, decoder_key, config.numerics, config.mask_decoder_attention
         return self.decoder.teach(context, queries.outputs.tokens, *arguments)[0]
 
-    def matches(self, support: Pairs, queries: Pairs) -> Bool[Array, " items"]:
+    def matches(self, support: Pairs | None, queries: Pairs) -> Bool[Array, " items"]:
         """Says which queries greedy decoding answers exactly."""
         del support
         context = self._context(queries.inputs, 0.0, None)
@@ -69,14 +69,14 @@ class PlainSeq2Seq(eqx.Module):
         return _greedy.is_match(answers, queries.outputs)
 
     def predict(
-        self, support: Pairs, inputs: Sequences, max_steps: int
+        self, support: Pairs | None, inputs: Sequences, max_steps: int
     ) -> Int[Array, "items max_steps"]:
         """Decodes greedily; what follows the first EOS is EOS."""
         del support
         return decode_context(self, self._context(inputs, 0.0, None), max_steps)
 
     def attention(
-        self, support: Pairs, inputs: Sequences, outputs: Int[Array, "items steps"]
+        self, support: Pairs | None, inputs: Sequences, outputs: Int[Array, "items steps"]
     ) -> dict[str, Float[Array, "..."]]:
         """Returns the attention to the query's steps."""
         del support

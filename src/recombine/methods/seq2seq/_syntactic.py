@@ -157,19 +157,19 @@ class SyntacticAttention(eqx.Module):
         self.config = config
 
     def logits(
-        self, support: Pairs, queries: Pairs, key: PRNGKeyArray | None
+        self, support: Pairs | None, queries: Pairs, key: PRNGKeyArray | None
     ) -> Float[Array, "items steps symbols"]:
         """Scores every step of the answers; `key` switches dropout on."""
         del support
         return self._answer(queries.inputs, queries.outputs.tokens.shape[1], key)[0]
 
-    def matches(self, support: Pairs, queries: Pairs) -> Bool[Array, " items"]:
+    def matches(self, support: Pairs | None, queries: Pairs) -> Bool[Array, " items"]:
         """Says which queries are answered exactly."""
         answers = self.predict(support, queries.inputs, queries.outputs.tokens.shape[1])
         return _greedy.is_match(answers, queries.outputs)
 
     def predict(
-        self, support: Pairs, inputs: Sequences, max_steps: int
+        self, support: Pairs | None, inputs: Sequences, max_steps: int
     ) -> Int[Array, "items max_steps"]:
         """Takes the most likely symbol at every step; what follows the first EOS is EOS."""
         del support
@@ -179,7 +179,7 @@ class SyntacticAttention(eqx.Module):
         return jnp.where(ended, eos, answers)
 
     def attention(
-        self, support: Pairs, inputs: Sequences, outputs: Int[Array, "items steps"]
+        self, support: Pairs | None, inputs: Sequences, outputs: Int[Array, "items steps"]
     ) -> dict[str, Float[Array, "..."]]:
         """Returns the attention to the framed query (SOS, words, EOS)."""
         del support
