@@ -64,8 +64,9 @@ LEARNERS = {"meta": META, "plain": PLAIN, "syntactic": SYNTACTIC}
 
 init = eqx.filter_jit(lambda learner, key: learner.init(key))
 step = eqx.filter_jit(lambda learner, state, key: learner.step(state, key))
-evaluate = eqx.filter_jit(lambda learner, state, key: learner.evaluate(state, key))
-final = eqx.filter_jit(lambda learner, state, key: learner.final(state, key))
+measure = eqx.filter_jit(
+    lambda learner, state, key: (learner.evaluate(state, key), learner.final(state, key))
+)
 inspect = eqx.filter_jit(lambda learner, state, key: learner.inspect(state, key))
 
 
@@ -83,7 +84,7 @@ def test_every_learner_keeps_the_contract(name):
     other, _ = step(learner, state, jr.key(2))
     assert eqx.tree_equal(after, same)
     assert not eqx.tree_equal(after, other)  # the dropout differs
-    for found in (metrics, evaluate(learner, state, jr.key(3)), final(learner, state, jr.key(3))):
+    for found in (metrics, *measure(learner, state, jr.key(3))):
         assert all(value.shape == () and jnp.isfinite(value) for value in found.values())
 
 
@@ -157,9 +158,10 @@ def test_inspect_returns_both_attentions():
     assert found["answers"].shape == (2, 6)
 
 
-def test_support_loss_changes_what_is_learned():
-    lesion = dataclasses.replace(META, support_loss=False)
+def test_support_items_are_asked_only_with_the_support_loss():
     state = init(META, jr.key(0))
-    _, both = step(META, state, jr.key(1))
-    _, queries = step(lesion, state, jr.key(1))
-    assert both["loss"] != queries["loss"]
+    for support_loss in (True, False):
+        learner = dataclasses.replace(META, support_loss=support_loss)
+        shapes = jax.make_jaxpr(lambda state, learner=learner: learner.step(state, jr.key(1)))
+        num_asked = 6 if support_loss else 2
+        assert f"f32[{num_asked},6,8]" in str(shapes(state))  # one row of logits per pair

@@ -10,15 +10,16 @@ from recombine.tasks import scan
 from recombine.tasks.scan import meaning
 
 
-def sample(source, count, seed=0):
-    @eqx.filter_jit
-    def draw(source, key):
-        held_key, key = jr.split(key)
-        held = source.begin(held_key)
-        episodes = jax.vmap(lambda key: source.sample(held, key))(jr.split(key, count))
-        return episodes, source.validation(held), source.tests(held, key)
+@eqx.filter_jit
+def draw(source, key, count):
+    held_key, key = jr.split(key)
+    held = source.begin(held_key)
+    episodes = jax.vmap(lambda key: source.sample(held, key))(jr.split(key, count))
+    return episodes, source.validation(held), source.tests(held, key)
 
-    return jax.tree.map(np.asarray, draw(source, jr.key(seed)))
+
+def sample(source, count, seed=0):
+    return jax.tree.map(np.asarray, draw(source, jr.key(seed), count))
 
 
 def read(source, pairs, i=None):
@@ -118,7 +119,6 @@ def test_augmentation_episodes_use_four_primitives():
         used = {word for x, _ in support + queries for word in x} & primitives
         assert len(used) <= 4
         assert ("jump", ["I_JUMP"]) not in [(" ".join(x), y) for x, y in support + queries]
-        explained = 0
         # Which of the four words stands for which verb does not matter: verbs are alike.
         explained = solve(support, queries, scan.VERBS, VERB_ACTIONS, primitives, actions)
         assert explained == 1

@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recombine.methods.seq2seq._interface import Architecture, Episode, EpisodeSource
@@ -20,7 +19,7 @@ class State(NamedTuple):
     """All that changes during a run, and what the run holds out."""
 
     model: Any
-    optimizer: optax.ScaleByAdamState
+    optimizer: Any  # Adam's averages
     held: PyTree
     step: Int[Array, ""]
     best_model: Any  # `None` unless the learner keeps the best

@@ -11,6 +11,7 @@ product over all steps, where differentiating the loop would add up a full weigh
 """
 
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -84,15 +85,15 @@ class LSTM(eqx.Module):
         """
         steps, directions, items, _ = gates.shape
         zeros = jnp.zeros((directions, items, self.size), gates.dtype)
-        hidden, cell = (zeros, zeros) if start is None else start
+        if start is None:
+            start = zeros, zeros
         mask = None
         if lengths is not None:
             is_real = (jnp.arange(steps)[:, None] < lengths[None])[:, None, :, None]
             mask = jnp.broadcast_to(is_real, (steps, directions, items, 1)).astype(gates.dtype)
             mask = _flip_second(mask)
-        outputs, last = _recur(
-            _flip_second(gates), self.hidden_weight, hidden, cell, mask, numerics
-        )
+        result: Any = _recur(_flip_second(gates), self.hidden_weight, *start, mask, numerics)
+        outputs, last = result
         return _flip_second(outputs), last
 
     def step(self, gates: Float[Array, "1 items gates"], state: State, numerics: Numerics) -> State:

@@ -15,7 +15,7 @@ DIRECTIONS = ("left", "right")
 WORDS = (*VERBS, "turn", *DIRECTIONS, "opposite", "around", "twice", "thrice", "and", "after")
 ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
 
-_ACTION_OF = dict(zip((*VERBS, *DIRECTIONS), ACTIONS, strict=True))
+_ACTION_OF: dict[str, str] = dict(zip((*VERBS, *DIRECTIONS), ACTIONS, strict=True))
 _TIMES = {"twice": 2, "thrice": 3}
 
 
