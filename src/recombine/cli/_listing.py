@@ -17,11 +17,8 @@ def print_rows(pattern: str, *, as_json: bool) -> None:
         print_json([_summary(row) for row in rows])
         return
     print_grid(
-        ("row", "method", "metric", "paper", "quick"),
-        [
-            (row.id, row.method, row.metric.label, _paper(row), "yes" if row.quick else "no")
-            for row in rows
-        ],
+        ("row", "paper", "quick"),
+        [(row.id, _paper(row), "yes" if row.quick else "no") for row in rows],
     )
 
 

@@ -5,9 +5,11 @@ import fnmatch
 
 from recombine.experiments._row import Row, System
 from recombine.experiments.agreement import AGREEMENT
+from recombine.experiments.seq2seq import META_SEQ2SEQ
 
 SYSTEMS: dict[str, System] = {
     "ilc": AGREEMENT,
+    "seq2seq": META_SEQ2SEQ,
 }
 
 
