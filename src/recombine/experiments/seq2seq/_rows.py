@@ -15,10 +15,17 @@ UPDATES_SYNTACTIC = 211_248  # 18 epochs, the released code's 200,000 rounded up
 
 SEES_TEST_COMMANDS = "trained on all commands with other meanings, the test commands among them"
 
-META = Seq2SeqConfig(task="add-jump/permutation")
-PLAIN = Seq2SeqConfig(task="add-jump/batches", network="plain")
+UNROLL = 7  # a fifth faster on a GPU, and slower to compile
+
+META = Seq2SeqConfig(task="add-jump/permutation", unroll=UNROLL)
+PLAIN = Seq2SeqConfig(task="add-jump/batches", network="plain", unroll=UNROLL)
 SYNTACTIC = Seq2SeqConfig(
-    task="add-jump/batches", network="syntactic", batch_size=1, drop_at=None, clip_norm=None
+    task="add-jump/batches",
+    network="syntactic",
+    batch_size=1,
+    drop_at=None,
+    clip_norm=None,
+    unroll=UNROLL,
 )
 
 PERMUTATION = "scan/add-jump/permutation"
@@ -50,6 +57,7 @@ def _row(
         size=8,
         max_actions=None if config.task == "length/augmentation" else 8,
         num_extras=min(config.num_extras, 2),
+        unroll=1,
     )
     is_scan = config.task != "mutual-exclusivity"
     return Row(
@@ -78,7 +86,14 @@ def _between(low: float, high: float) -> Rule:
 
 CITED = "Table 2, quoted from Russin et al. (2019)"
 TRAINED = AtLeast(0.99, metric="train_accuracy")
-QUICK_SCAN = {"size": 64, "dropout": 0.1, "learning_rate": 3e-3, "drop_at": 0.8, "max_actions": 6}
+QUICK_SCAN = {
+    "size": 64,
+    "dropout": 0.1,
+    "learning_rate": 3e-3,
+    "drop_at": 0.8,
+    "max_actions": 6,
+    "unroll": 1,
+}
 QUICK_NOTE = (
     "64 units in place of 200, dropout 0.1, learning rate 3e-3, commands of at most six actions, "
     "one seed"
@@ -93,7 +108,7 @@ MUTUAL_EXCLUSIVITY = Group(
             "me/meta",
             "A word whose meaning is not shown takes the meaning that is left over.",
             "meta seq2seq",
-            Seq2SeqConfig(task="mutual-exclusivity"),
+            replace(META, task="mutual-exclusivity"),
             _paper(100, 0, "§4.2"),
             AtLeast(0.99, "min"),
             quick=Variant(
