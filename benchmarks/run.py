@@ -9,6 +9,7 @@ from pathlib import Path
 
 import and_mask_step
 import fit_overhead
+import seq2seq_episode
 import startup
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "startup": startup.measure,
     "fit": fit_overhead.measure,
     "and-mask": and_mask_step.measure,
+    "seq2seq": seq2seq_episode.measure,
 }
 
 

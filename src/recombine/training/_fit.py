@@ -148,7 +148,10 @@ def _train(
             history.final = {}  # it was the end of a shorter run
         clock.add(Seconds(**restored.notes["seconds"]))
         progress.resumed(step)
-    else:
+    if step < steps:
+        measures = [name for name in ("evaluate", "final") if hasattr(learner, name)]
+        runner.prepare(state, _chunk(step, eval_every, steps), measures)
+    if not restored:
         history.append(0, runner.measure("evaluate", state, 0))
 
     def save() -> Path | None:
@@ -158,7 +161,7 @@ def _train(
         return checkpoints.save(step, runner.stack(state), notes)
 
     while step < steps:
-        length = min(eval_every - step % eval_every, steps - step)
+        length = _chunk(step, eval_every, steps)
         chunk = runner.advance(state, step, length, lambda n=length: progress.advance(n))
         state = chunk.state
         if np.any(chunk.first_bad_step != NEVER):
@@ -179,6 +182,11 @@ def _train(
             history.final |= runner.measure("final", state, step)
         save()
     return Fit(runner.stack(state), history, clock.read())
+
+
+def _chunk(step: int, eval_every: int, steps: int) -> int:
+    """Returns how many steps to make until the next evaluation."""
+    return min(eval_every - step % eval_every, steps - step)
 
 
 def _checked(steps: int, eval_every: int, seeds: Sequence[int]) -> tuple[int, ...]:

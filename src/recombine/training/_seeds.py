@@ -9,7 +9,8 @@ constant, which spares the device a question to the host in every iteration.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -59,6 +60,14 @@ class TakeTurns:
     def init(self) -> list[Any]:
         """Returns the state before the first step."""
         return [self.compiler(_init, self.learner, keys.init) for keys in self.keys]
+
+    def prepare(self, state: list[Any], length: int, measures: Sequence[str]) -> None:
+        """Compiles everything that a run will call; one program serves every length."""
+        keys, number = self.keys[0], jnp.int32(0)
+        self.compiler.prepare(
+            (_advance, self.learner, state[0], keys.step, number, number),
+            *((_measure, what, self.learner, state[0], keys.evaluate, number) for what in measures),
+        )
 
     def advance(
         self, state: list[Any], start: int, length: int, on_seed: Callable[[], None]
@@ -115,6 +124,17 @@ class Together:
         """Returns the state before the first step."""
         return self.compiler(_init_together, self.learner, self.keys.init)
 
+    def prepare(self, state: PyTree[Any], length: int, measures: Sequence[str]) -> None:
+        """Compiles everything that a run will call, but for a shorter last chunk."""
+        keys, number = self.keys, jnp.int32(0)
+        self.compiler.prepare(
+            (_advance_together, self.learner, state, keys.step, number, length),
+            *(
+                (_measure_together, what, self.learner, state, keys.evaluate, number)
+                for what in measures
+            ),
+        )
+
     def advance(
         self, state: PyTree[Any], start: int, length: int, on_seed: Callable[[], None]
     ) -> Advance:
@@ -152,7 +172,7 @@ class Together:
 
 
 class Compiler:
-    """Calls a jitted function, and keeps the time of its first compilation apart."""
+    """Calls jitted functions, and keeps the time of their compilation apart."""
 
     def __init__(self, on_compile: Callable[[bool], None]):
         self.seconds = 0.0
@@ -161,16 +181,28 @@ class Compiler:
 
     def __call__(self, function: Any, *arguments: Any) -> Any:
         """Returns `function(*arguments)`."""
-        # Within one run only these tell programs apart: which function, and its constants.
-        constants = tuple(value for value in arguments if isinstance(value, int | str))
-        if (signature := (function, constants)) not in self._seen:
-            self._on_compile(True)
-            started = time.perf_counter()
-            function.lower(*arguments).compile()  # the call below finds it in JAX's own cache
-            self.seconds += time.perf_counter() - started
-            self._on_compile(False)
-            self._seen.add(signature)
-        return function(*arguments)
+        self.prepare((function, *arguments))
+        return function(*arguments)  # finds the program in JAX's own cache
+
+    def prepare(self, *calls: tuple[Any, ...]) -> None:
+        """Compiles what the calls need and has not been compiled yet, side by side."""
+        new = {_signature(call): call for call in calls if _signature(call) not in self._seen}
+        if not new:
+            return
+        self._on_compile(True)
+        started = time.perf_counter()
+        programs = [function.lower(*arguments) for function, *arguments in new.values()]
+        with ThreadPoolExecutor(len(programs)) as pool:
+            list(pool.map(lambda program: program.compile(), programs))
+        self.seconds += time.perf_counter() - started
+        self._on_compile(False)
+        self._seen |= set(new)
+
+
+def _signature(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Within one run only these tell programs apart: which function, and its constants."""
+    function, *arguments = call
+    return function, *(value for value in arguments if isinstance(value, int | str))
 
 
 def choose_runner(

@@ -58,7 +58,6 @@ SYNTACTIC = Seq2SeqLearner(
     SyntacticAttentionConfig(15, 8, meaning_size=4, syntax_size=4),
     OptimizerConfig(drop_at=None, clip_norm=None),
     support_loss=False,
-    keep_best=True,
 )
 LEARNERS = {"meta": META, "plain": PLAIN, "syntactic": SYNTACTIC}
 
@@ -136,17 +135,6 @@ def test_chunks_of_any_size_give_the_same_matches(chunk_size):
     pairs = Pairs(sequences, sequences)
     found = exact_matches(Reciter(), Episode(pairs, pairs), chunk_size)
     np.testing.assert_array_equal(found, lengths == 3)
-
-
-def test_observe_keeps_the_best_parameters():
-    state = init(SYNTACTIC, jr.key(0))
-    good, _ = step(SYNTACTIC, state, jr.key(1))
-    good = SYNTACTIC.observe(good, {"validation_accuracy": jnp.array(0.5)})
-    worse, _ = step(SYNTACTIC, good, jr.key(2))
-    worse = SYNTACTIC.observe(worse, {"validation_accuracy": jnp.array(0.4)})
-    assert eqx.tree_equal(worse.best_model, good.model)
-    assert not eqx.tree_equal(worse.best_model, worse.model)
-    assert worse.best_accuracy == 0.5
 
 
 def test_inspect_returns_both_attentions():

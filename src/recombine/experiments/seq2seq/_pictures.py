@@ -1,6 +1,6 @@
 """Where the network looked: attention to the support set and to the query (Lake 2019, App. A)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ SCAN_ACTIONS = ("WALK", "LOOK", "RUN", "JUMP", "LTURN", "RTURN")  # as the paper
 
 
 def draw_attention(
-    axes: Any, arrays: Mapping[str, np.ndarray], *, words: Sequence[str], actions: Sequence[str]
+    axes: Any, arrays: Mapping[str, np.ndarray], *, words: tuple[str, ...], actions: tuple[str, ...]
 ) -> None:
     """Draws one answered query: rows are steps, columns what is attended to.
 
@@ -56,12 +56,12 @@ def draw_attention(
         panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=60, ha="right")
 
 
-def _names(tokens: np.ndarray, names: Sequence[str], length: int) -> list[str]:
+def _names(tokens: np.ndarray, names: tuple[str, ...], length: int) -> list[str]:
     """Turns indices into names; beyond the known names stand extras, SOS and EOS."""
     return [names[token] if token < len(names) else "<EOS>" for token in tokens[:length].tolist()]
 
 
-def _answer_length(tokens: np.ndarray, names: Sequence[str]) -> int:
+def _answer_length(tokens: np.ndarray, names: tuple[str, ...]) -> int:
     ends = np.flatnonzero(tokens >= len(names))
     return int(ends[0]) + 1 if len(ends) else len(tokens)
 

@@ -22,23 +22,19 @@ class State(NamedTuple):
     optimizer: Any  # Adam's averages
     held: PyTree
     step: Int[Array, ""]
-    best_model: Any  # `None` unless the learner keeps the best
-    best_accuracy: Float[Array, ""]
 
 
 class Seq2SeqLearner(eqx.Module):
     """Trains a sequence-to-sequence model on episodes from any source.
 
     `source` makes episodes and holds the arrays; `architecture` builds the model. With
-    `support_loss`, support items are asked as well (Lake 2019, §3). With `keep_best`, `observe`
-    remembers the parameters with the highest validation accuracy.
+    `support_loss`, support items are asked as well (Lake 2019, §3).
     """
 
     source: EpisodeSource
     architecture: Architecture = eqx.field(static=True)
     optimizer: OptimizerConfig = eqx.field(static=True, default=OptimizerConfig())
     support_loss: bool = eqx.field(static=True, default=True)
-    keep_best: bool = eqx.field(static=True, default=False)
     chunk_size: int = eqx.field(static=True, default=512)
     num_inspected: int = eqx.field(static=True, default=4)
 
@@ -46,10 +42,9 @@ class Seq2SeqLearner(eqx.Module):
         """Draws parameters, and what the run holds out."""
         model_key, held_key = jr.split(key)
         model = self.architecture.make(key=model_key)
-        best = model if self.keep_best else None
         held = self.source.begin(held_key)
         start = init_optimizer(model)
-        return State(model, start, held, jnp.array(0), best, jnp.array(-1.0))
+        return State(model, start, held, jnp.array(0))
 
     def step(self, state: State, key: PRNGKeyArray) -> tuple[State, Metrics]:
         """Draws an episode and takes one gradient step."""
@@ -78,30 +73,11 @@ class Seq2SeqLearner(eqx.Module):
         return metrics
 
     def final(self, state: State, key: PRNGKeyArray) -> Metrics:
-        """Measures every test of the source, with the last parameters and the best ones if kept."""
-        tests = self.source.tests(state.held, key)
-        metrics = {
+        """Measures every test of the source."""
+        return {
             f"{name}_accuracy": accuracy(state.model, episodes, self.chunk_size)
-            for name, episodes in tests.items()
+            for name, episodes in self.source.tests(state.held, key).items()
         }
-        if self.keep_best:
-            for name, episodes in tests.items():
-                found = accuracy(state.best_model, episodes, self.chunk_size)
-                metrics[f"{name}_accuracy_of_best"] = found
-        return metrics
-
-    def observe(self, state: State, metrics: Metrics) -> State:
-        """Keeps the parameters if `metrics` of an evaluation are the best so far."""
-        if not self.keep_best:
-            return state
-        now = metrics["validation_accuracy"]
-        better = now > state.best_accuracy
-        best = jax.tree.map(
-            lambda new, old: jnp.where(better, new, old), state.model, state.best_model
-        )
-        return state._replace(
-            best_model=best, best_accuracy=jnp.where(better, now, state.best_accuracy)
-        )
 
     def inspect(self, state: State, key: PRNGKeyArray) -> dict[str, Array]:
         """Answers a few test queries and returns what was shown, asked, said and attended to."""
