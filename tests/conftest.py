@@ -7,5 +7,15 @@ import tempfile
 os.environ["RECOMBINE_CACHE"] = tempfile.mkdtemp(prefix="recombine-tests-")
 
 import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Compiles fast rather than well, for modules that compile much and compute little."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

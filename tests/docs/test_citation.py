@@ -9,7 +9,7 @@ import yaml  # comes with mkdocs
 import recombine
 
 FILE = Path(__file__).parents[2] / "CITATION.cff"
-REFERENCE_TYPES = {"thesis", "conference-paper"}
+REFERENCE_TYPES = {"thesis", "conference-paper", "article"}
 
 
 @pytest.fixture(scope="module")

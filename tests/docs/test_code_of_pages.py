@@ -23,6 +23,7 @@ PAGES = {
     "concepts": ["docs/concepts.md"],
     "estimators": ["docs/estimators.md"],
     "agreement": ["docs/systems/agreement.md"],
+    "seq2seq": ["docs/systems/seq2seq.md"],
     "extend": ["docs/extend/method.md", "docs/extend/task.md", "docs/extend/row.md"],
 }
 """Pages that are read one after the other share their names."""

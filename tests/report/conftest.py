@@ -9,9 +9,18 @@ import pytest
 from chromium_pipe import Chromium, find_chromium
 from runs_by_hand import write_run_to
 
+from recombine.experiments import SYSTEMS
 from recombine.results import Record
 
 WriteRun = Callable[..., Record]
+
+
+@pytest.fixture(scope="module")
+def one_system() -> Iterator[None]:
+    """A page of one system, for tests that count its lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recombine.report._page.SYSTEMS", {"ilc": SYSTEMS["ilc"]})
+        yield
 
 
 @pytest.fixture

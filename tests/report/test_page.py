@@ -116,7 +116,7 @@ def test_unfinished_and_failed_runs_show_so_with_their_error(write_run, tmp_path
     write_run(AND_MASK, status="failed", error="the loss of seed 7 is not finite at step 320")
     write_run(PRINTED, status="interrupted", error="stopped at step 200; run it again to resume")
     write_run(PLAIN, status="running", finished=None, seconds={})  # by a process that is gone
-    failed, interrupted, gone = lines_of(tmp_path)
+    failed, interrupted, gone = lines_of(tmp_path)[:3]
     assert failed["verdict"] == "✕ failed"
     assert failed["ours"] == "–"
     assert "seed 7 is not finite at step 320" in failed["story"]

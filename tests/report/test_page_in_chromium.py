@@ -49,7 +49,7 @@ CONTRAST = """
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory, one_system: None) -> Path:
     folder = tmp_path_factory.mktemp("page")
     rng = np.random.default_rng(0)
     for row, variant, values, seconds in (

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 T = TypeVar("T")
+"""Any tree of arrays."""
 
 
 class Sequences(NamedTuple):

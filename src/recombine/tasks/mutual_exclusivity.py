@@ -25,8 +25,14 @@ from recombine.tasks.episodes import Episode, Pairs, Sequences, Symbols, Vocabul
 VOCABULARY = Vocabulary(
     Symbols(("dax", "lug", "wif", "zup")), Symbols(("RED", "YELLOW", "GREEN", "BLUE"))
 )
+"""The four pseudowords and the four colours."""
+
 NUM_WORDS = 4
+"""Pseudowords, and as many colours."""
+
 NUM_MAPPINGS = 24
+"""The ways to give each word a colour of its own."""
+
 MIN_WORDS, MAX_WORDS = 2, 6
 
 

@@ -22,8 +22,8 @@ def draw_attention(
 ) -> None:
     """Draws one answered query: rows are steps, columns what is attended to.
 
-    Left, the memory: each step of the query against the support items. Right, the decoder: each
-    produced symbol against the steps of the query. A network without a memory has the right alone.
+    Above, the memory: each step of the query against the support items. Below, the decoder: each
+    produced symbol against the steps of the query. A network without a memory has the latter alone.
     """
     item = int(np.argmax(arrays["query_input_lengths"]))
     query = _names(arrays["query_inputs"][item], words, int(arrays["query_input_lengths"][item]))
@@ -46,14 +46,14 @@ def draw_attention(
         framed = ["<SOS>", *query] if weights.shape[1] > arrays["query_inputs"].shape[1] else query
         panels.append((weights[:, : len(framed)], answer, framed, "the query"))
     axes.axis("off")
-    figure.set_size_inches(3.4 * max(len(panels), 1), 3.6)
+    figure.set_size_inches(3.6, 3.2 * max(len(panels), 1))
     for place, (weights, rows, columns, title) in enumerate(panels):
-        panel = figure.add_subplot(1, len(panels), place + 1)
+        panel = figure.add_subplot(len(panels), 1, place + 1)
         panel.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         panel.set_title(f"attention to {title}", fontsize=8)
         panel.set_yticks(range(len(rows)), rows, fontsize=7)
         labels = columns if columns is not None else [""] * weights.shape[1]
-        panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=60, ha="right")
+        panel.set_xticks(range(len(labels)), labels, fontsize=7, rotation=45, ha="right")
 
 
 def _names(tokens: np.ndarray, names: tuple[str, ...], length: int) -> list[str]:

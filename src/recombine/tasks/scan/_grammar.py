@@ -11,9 +11,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 VERBS = ("walk", "look", "run", "jump")
+"""The verbs with an action of their own; `turn` has none."""
+
 DIRECTIONS = ("left", "right")
+"""The two directions."""
+
 WORDS = (*VERBS, "turn", *DIRECTIONS, "opposite", "around", "twice", "thrice", "and", "after")
+"""All words of the language, in the order of their indices."""
+
 ACTIONS = ("I_WALK", "I_LOOK", "I_RUN", "I_JUMP", "I_TURN_LEFT", "I_TURN_RIGHT")
+"""All actions as the public files spell them, in the order of their indices."""
 
 _ACTION_OF: dict[str, str] = dict(zip((*VERBS, *DIRECTIONS), ACTIONS, strict=True))
 _TIMES = {"twice": 2, "thrice": 3}

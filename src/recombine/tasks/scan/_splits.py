@@ -99,3 +99,4 @@ SPLITS: dict[str, Callable[[Sequence[Example]], Split]] = {
     "primitive-right": _primitive_right,
     "length": _length,
 }
+"""The splits that follow a rule, by name; `simple` has none."""
