@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recombine.estimators import InvariantClassifier as InvariantClassifier
+    from recombine.estimators import MetaSeq2Seq as MetaSeq2Seq
     from recombine.estimators import load as load
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ("InvariantClassifier", "load")
+_ESTIMATORS = ("InvariantClassifier", "MetaSeq2Seq", "load")
 
 
 def __getattr__(name: str) -> Any:

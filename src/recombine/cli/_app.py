@@ -123,6 +123,25 @@ def demo(
 
 
 @app.command()
+def teach(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A file that MetaSeq2Seq.save wrote.",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ],
+) -> None:
+    """Teach a trained MetaSeq2Seq words, ask it sentences, and see where it looks."""
+    from recombine.cli import _teaching
+
+    _teaching.teach(model)
+
+
+@app.command()
 def doctor(as_json: Json = False) -> None:
     """Say what is here: versions, devices, memory, the cache folder, extras."""
     from recombine.cli._doctor import print_diagnosis

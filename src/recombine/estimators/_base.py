@@ -60,8 +60,19 @@ class Estimator(BaseEstimator):
         """Drops an earlier model, so that a fit that fails cannot leave half of each."""
         vars(self).pop("model_", None)
 
-    def _train(self, learner: Learner, *, steps: int, seed: int) -> Any:
-        """Trains one seed, fills `history_` and returns the final state on the host."""
+    def _train(
+        self,
+        learner: Learner,
+        *,
+        steps: int,
+        seed: int,
+        vectorize: bool | None = None,
+        remedy: str = "Lower `learning_rate`, and look for extreme values in `X`.",
+    ) -> Any:
+        """Trains one seed, fills `history_` and returns the final state on the host.
+
+        `remedy` is what a user can do about a loss that is not finite.
+        """
         name = type(self).__name__
         try:
             fitted = fit(
@@ -70,11 +81,12 @@ class Estimator(BaseEstimator):
                 eval_every=math.ceil(steps / EVALUATIONS),
                 seeds=(seed,),
                 progress=make_progress(name) if self.verbose else False,
+                vectorize=vectorize,
             )
         except NonFiniteError as error:
             raise FloatingPointError(
                 f"{name} stopped: the training loss was not finite at step {error.step} of "
-                f"{steps}. Lower `learning_rate`, and look for extreme values in `X`."
+                f"{steps}. {remedy}"
             ) from error
         except Interrupted as error:
             # An ordinary exception would be taken for one failed fit by a grid search.

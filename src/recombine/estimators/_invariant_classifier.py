@@ -4,7 +4,6 @@ Departures from the thesis, made for tables of any origin: inputs are standardiz
 may differ in size, and the learning rate falls tenfold once, after three quarters of the steps.
 """
 
-import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
 from recombine.estimators._blocks import apply_in_blocks
+from recombine.estimators._checks import check_count, check_number
 from recombine.estimators._environments import agreement_levels, equalize, group_rows
 from recombine.estimators._own_data import make_learner
 from recombine.methods.agreement import (
@@ -249,11 +249,11 @@ class InvariantClassifier(ClassifierMixin, Estimator):
             return ((X - self.mean_) / self.scale_).astype(np.float32)
 
     def _check_parameters(self) -> None:
-        _check_number("threshold", self.threshold)
+        check_number("threshold", self.threshold)
         and_mask(float(self.threshold), rescale=self.rescale)  # refuses what it cannot use
-        _check_number("learning_rate", self.learning_rate, above=0.0)
-        _check_number("l2", self.l2, least=0.0)
-        _check_count("steps", self.steps)
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        check_number("l2", self.l2, least=0.0)
+        check_count("steps", self.steps)
         if isinstance(self.hidden_sizes, str) or not isinstance(
             self.hidden_sizes, Sequence | np.ndarray
         ):
@@ -262,31 +262,11 @@ class InvariantClassifier(ClassifierMixin, Estimator):
                 f"got {self.hidden_sizes!r}"
             )
         for size in self.hidden_sizes:
-            _check_count("hidden_sizes", size)
+            check_count("hidden_sizes", size)
         if isinstance(self.batch_size, str):
             if self.batch_size != "auto":
                 raise ValueError(
                     f'`batch_size` must be a whole number, "auto" or None; got {self.batch_size!r}'
                 )
         elif self.batch_size is not None:
-            _check_count("batch_size", self.batch_size)
-
-
-def _check_number(
-    name: str, value: Any, *, least: float | None = None, above: float | None = None
-) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"`{name}` must be a number; got {value!r}")
-    if not abs(float(value)) <= float(np.finfo(np.float32).max):
-        raise ValueError(f"`{name}` must be finite in single precision; got {value!r}")
-    if least is not None and value < least:
-        raise ValueError(f"`{name}` must be at least {least:g}; got {value!r}")
-    if above is not None and value <= above:
-        raise ValueError(f"`{name}` must be above {above:g}; got {value!r}")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"`{name}` must be made of whole numbers; got {value!r}")
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1; got {value!r}")
+            check_count("batch_size", self.batch_size)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from recombine.estimators._base import Estimator
 from recombine.estimators._invariant_classifier import InvariantClassifier
+from recombine.estimators._meta_seq2seq import MetaSeq2Seq
 from recombine.estimators._saving import EstimatorFileError, read_estimator
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "InvariantClassifier": InvariantClassifier,
+    "MetaSeq2Seq": MetaSeq2Seq,
 }
 """The classes that a file may name."""
 

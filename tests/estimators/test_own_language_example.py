@@ -1,0 +1,17 @@
+import importlib.util
+from pathlib import Path
+
+PATH = Path(__file__).parents[2] / "examples" / "own_language.py"
+
+
+def test_the_example_shows_that_new_words_are_learned_from_what_is_shown():
+    spec = importlib.util.spec_from_file_location("own_language", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    _, scores = example.compare(random_state=1, steps=1500, verbose=False)
+    for row in scores.values():
+        assert row["taught"] > 0.7
+        assert row["taught another language"] < 0.2
+        assert row["guessed"] < 0.2
