@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recombine.estimators import InvariantClassifier as InvariantClassifier
-    from recombine.estimators import MetaSeq2Seq as MetaSeq2Seq
-    from recombine.estimators import load as load
+    from recombine.estimators import (
+        InvariantClassifier as InvariantClassifier,
+        MetaSeq2Seq as MetaSeq2Seq,
+        load as load,
+    )
 
 __version__ = "0.1.0"
 

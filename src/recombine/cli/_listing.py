@@ -5,8 +5,7 @@ from typing import Any
 
 from recombine.cli._printing import print_grid, print_json
 from recombine.experiments import Row, Variant, find_row, match_rows, settings_of
-from recombine.report import Summary, line_to_json, make_lines
-from recombine.report._tables import summary_text
+from recombine.report import Summary, line_to_json, make_lines, summary_text
 from recombine.results import read_records
 
 

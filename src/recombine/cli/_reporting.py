@@ -5,8 +5,7 @@ from pathlib import Path
 
 from recombine.cli._printing import print_grid, print_json
 from recombine.experiments import match_rows
-from recombine.report import line_to_json, make_lines, to_markdown
-from recombine.report._tables import COLUMNS, cells
+from recombine.report import COLUMNS, cells, line_to_json, make_lines, to_markdown
 from recombine.results import evidence_folder, read_records
 
 TERMINAL_COLUMNS = ("row", "paper", "ours", "verdict", "run", "seeds", "time")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from recombine.cli._errors import FAILED
 from recombine.cli._printing import print_json
 from recombine.experiments import SYSTEMS, find_row, match_rows
-from recombine.report import Summary, line_to_json, make_lines
-from recombine.report._tables import summary_text
+from recombine.report import Summary, line_to_json, make_lines, summary_text
 from recombine.results import read_records
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from recombine.estimators._attention import Attention as Attention
 from recombine.estimators._base import Estimator as Estimator
 from recombine.estimators._environments import agreement_levels as agreement_levels
-from recombine.estimators._episode_files import EpisodeFileError as EpisodeFileError
-from recombine.estimators._episode_files import read_episodes as read_episodes
-from recombine.estimators._episode_files import write_episodes as write_episodes
+from recombine.estimators._episode_files import (
+    EpisodeFileError as EpisodeFileError,
+    read_episodes as read_episodes,
+    write_episodes as write_episodes,
+)
 from recombine.estimators._episodes import Episode as Episode
 from recombine.estimators._invariant_classifier import InvariantClassifier as InvariantClassifier
-from recombine.estimators._load import ESTIMATORS as ESTIMATORS
-from recombine.estimators._load import load as load
+from recombine.estimators._load import ESTIMATORS as ESTIMATORS, load as load
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq as MetaSeq2Seq
 from recombine.estimators._saving import EstimatorFileError as EstimatorFileError

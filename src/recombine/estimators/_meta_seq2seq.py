@@ -33,8 +33,6 @@ from recombine.estimators._episodes import (
 from recombine.estimators._symbols import END, Alphabet, Alphabets, Pairs, Sequences
 from recombine.methods.seq2seq import (
     MetaSeq2Seq as Network,
-)
-from recombine.methods.seq2seq import (
     MetaSeq2SeqConfig,
     OptimizerConfig,
     exact_matches,

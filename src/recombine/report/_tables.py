@@ -7,6 +7,7 @@ from recombine.experiments import Metric
 from recombine.report._lines import Line, Summary
 
 COLUMNS = ("row", "method", "metric", "paper", "ours", "verdict", "run", "seeds", "device", "time")
+"""The heads of a table, in order; `cells` gives the texts below them."""
 
 
 def line_to_json(line: Line) -> dict[str, Any]:

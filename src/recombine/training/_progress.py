@@ -127,12 +127,10 @@ class TerminalProgress:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
+            Progress as Bar,
             SpinnerColumn,
             TextColumn,
             TimeRemainingColumn,
-        )
-        from rich.progress import (
-            Progress as Bar,
         )
 
         self._bar = Bar(

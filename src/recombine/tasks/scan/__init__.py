@@ -1,37 +1,47 @@
 """SCAN: commands in simplified English, the actions they mean, and the episodes made of them."""
 
-from recombine.tasks.scan._assignments import Assignments as Assignments
-from recombine.tasks.scan._assignments import Slots as Slots
-from recombine.tasks.scan._assignments import direction_slots as direction_slots
-from recombine.tasks.scan._assignments import is_refused as is_refused
-from recombine.tasks.scan._assignments import verb_slots as verb_slots
-from recombine.tasks.scan._batches import AugmentedBatches as AugmentedBatches
-from recombine.tasks.scan._batches import ScanBatches as ScanBatches
-from recombine.tasks.scan._batches import augmented_batches as augmented_batches
-from recombine.tasks.scan._batches import standard_batches as standard_batches
-from recombine.tasks.scan._corpus import Corpus as Corpus
-from recombine.tasks.scan._corpus import find_rows as find_rows
-from recombine.tasks.scan._corpus import make_corpus as make_corpus
-from recombine.tasks.scan._corpus import make_vocabulary as make_vocabulary
-from recombine.tasks.scan._corpus import short_examples as short_examples
-from recombine.tasks.scan._episodes import HeldRows as HeldRows
-from recombine.tasks.scan._episodes import ScanEpisodes as ScanEpisodes
-from recombine.tasks.scan._episodes import add_jump_augmentation as add_jump_augmentation
-from recombine.tasks.scan._episodes import add_jump_permutation as add_jump_permutation
-from recombine.tasks.scan._episodes import around_right as around_right
-from recombine.tasks.scan._episodes import longer_commands as longer_commands
-from recombine.tasks.scan._files import fingerprint as fingerprint
-from recombine.tasks.scan._files import format_line as format_line
-from recombine.tasks.scan._files import load_examples as load_examples
-from recombine.tasks.scan._files import parse_line as parse_line
-from recombine.tasks.scan._files import save_examples as save_examples
-from recombine.tasks.scan._grammar import ACTIONS as ACTIONS
-from recombine.tasks.scan._grammar import DIRECTIONS as DIRECTIONS
-from recombine.tasks.scan._grammar import VERBS as VERBS
-from recombine.tasks.scan._grammar import WORDS as WORDS
-from recombine.tasks.scan._grammar import Example as Example
-from recombine.tasks.scan._grammar import all_examples as all_examples
-from recombine.tasks.scan._grammar import meaning as meaning
-from recombine.tasks.scan._splits import SPLITS as SPLITS
-from recombine.tasks.scan._splits import Split as Split
-from recombine.tasks.scan._splits import make_split as make_split
+from recombine.tasks.scan._assignments import (
+    Assignments as Assignments,
+    Slots as Slots,
+    direction_slots as direction_slots,
+    is_refused as is_refused,
+    verb_slots as verb_slots,
+)
+from recombine.tasks.scan._batches import (
+    AugmentedBatches as AugmentedBatches,
+    ScanBatches as ScanBatches,
+    augmented_batches as augmented_batches,
+    standard_batches as standard_batches,
+)
+from recombine.tasks.scan._corpus import (
+    Corpus as Corpus,
+    find_rows as find_rows,
+    make_corpus as make_corpus,
+    make_vocabulary as make_vocabulary,
+    short_examples as short_examples,
+)
+from recombine.tasks.scan._episodes import (
+    HeldRows as HeldRows,
+    ScanEpisodes as ScanEpisodes,
+    add_jump_augmentation as add_jump_augmentation,
+    add_jump_permutation as add_jump_permutation,
+    around_right as around_right,
+    longer_commands as longer_commands,
+)
+from recombine.tasks.scan._files import (
+    fingerprint as fingerprint,
+    format_line as format_line,
+    load_examples as load_examples,
+    parse_line as parse_line,
+    save_examples as save_examples,
+)
+from recombine.tasks.scan._grammar import (
+    ACTIONS as ACTIONS,
+    DIRECTIONS as DIRECTIONS,
+    VERBS as VERBS,
+    WORDS as WORDS,
+    Example as Example,
+    all_examples as all_examples,
+    meaning as meaning,
+)
+from recombine.tasks.scan._splits import SPLITS as SPLITS, Split as Split, make_split as make_split
