@@ -35,5 +35,5 @@ class Seq2SeqConfig:
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     drop_at: Annotated[float, Field(gt=0, lt=1)] | None = 0.5  # of all steps
     clip_norm: Annotated[float, Field(gt=0)] | None = 50.0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "highest", "bfloat16"] = "float32"
     unroll: Annotated[int, Field(ge=1)] = 1

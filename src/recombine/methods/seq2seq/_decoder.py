@@ -10,7 +10,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recombine.methods.seq2seq._interface import Numerics
-from recombine.methods.seq2seq._layers import Linear, dropout, embed
+from recombine.methods.seq2seq._layers import Linear, contract, dropout, embed
 from recombine.methods.seq2seq._lstm import LSTM, State
 
 
@@ -115,11 +115,13 @@ class Decoder(eqx.Module):
     ) -> tuple[Float[Array, "items steps symbols"], Float[Array, "items steps width"] | None]:
         if self.combine is None:
             return self.output(hidden, numerics), None
-        scores = jnp.einsum("ijm,iwm->ijw", hidden, context.steps) / math.sqrt(hidden.shape[-1])
+        scores = contract("ijm,iwm->ijw", hidden, context.steps, numerics) / math.sqrt(
+            hidden.shape[-1]
+        )
         if masked:
             is_real = jnp.arange(context.steps.shape[1])[None] < context.lengths[:, None]
             scores = jnp.where(is_real[:, None], scores, -jnp.inf)
         weights = jax.nn.softmax(scores, axis=-1)
-        attended = jnp.einsum("ijw,iwm->ijm", weights, context.steps)
+        attended = contract("ijw,iwm->ijm", weights, context.steps, numerics)
         both = jnp.concatenate([hidden, attended], axis=-1)
         return self.output(jnp.tanh(self.combine(both, numerics)), numerics), weights

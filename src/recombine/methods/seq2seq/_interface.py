@@ -116,13 +116,16 @@ class Numerics:
     """How the arithmetic is carried out; the results differ by rounding only."""
 
     precision: str = "float32"
-    """Operands of matrix products: `float32`, or `bfloat16` with sums and states in float32."""
+    """Operands of matrix products: `float32`, which NVIDIA's GPUs round to TF32; `highest`, which
+    they do not; or `bfloat16`. Sums and states are always float32."""
 
     unroll: int = 1
     """Steps of a recurrence per iteration of the compiled loop."""
 
     def __post_init__(self) -> None:
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(f"`precision` must be float32 or bfloat16; got {self.precision!r}")
+        if self.precision not in ("float32", "highest", "bfloat16"):
+            raise ValueError(
+                f"`precision` must be float32, highest or bfloat16; got {self.precision!r}"
+            )
         if self.unroll < 1:
             raise ValueError(f"`unroll` must be at least 1; got {self.unroll}")

@@ -20,7 +20,18 @@ def matmul(
     if numerics.precision == "bfloat16":
         left, right = left.astype(jnp.bfloat16), right.astype(jnp.bfloat16)
         return jnp.matmul(left, right, preferred_element_type=jnp.float32)
-    return jnp.matmul(left, right)
+    return jnp.matmul(left, right, precision=_rounding(numerics))
+
+
+def contract(
+    formula: str, left: Float[Array, "..."], right: Float[Array, "..."], numerics: Numerics
+) -> Float[Array, "..."]:
+    """Sums products as `jnp.einsum` does; attention weights are never rounded to bfloat16."""
+    return jnp.einsum(formula, left, right, precision=_rounding(numerics))
+
+
+def _rounding(numerics: Numerics) -> jax.lax.Precision | None:
+    return jax.lax.Precision.HIGHEST if numerics.precision == "highest" else None
 
 
 def uniform(

@@ -14,7 +14,7 @@ from recombine.methods.seq2seq import _greedy
 from recombine.methods.seq2seq._decoder import Context, Decoder
 from recombine.methods.seq2seq._encoder import Encoded, SequenceEncoder
 from recombine.methods.seq2seq._interface import Numerics, Pairs, Sequences
-from recombine.methods.seq2seq._layers import Linear
+from recombine.methods.seq2seq._layers import Linear, contract
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class MemoryEncoder(eqx.Module):
         self, memory: Memory, queries: Encoded, numerics: Numerics
     ) -> tuple[Float[Array, "items width m"], Float[Array, "items width shown"]]:
         """Returns the context of every query step, and how it attended to the support."""
-        scores = jnp.einsum("iwm,sm->iws", queries.steps, memory.keys)
+        scores = contract("iwm,sm->iws", queries.steps, memory.keys, numerics)
         scores = scores / math.sqrt(memory.keys.shape[-1])
         scores = jnp.where(memory.present[None, None], scores, -jnp.inf)
         weights = jax.nn.softmax(scores, axis=-1)
-        read = jnp.einsum("iws,sm->iwm", weights, memory.values)
+        read = contract("iws,sm->iwm", weights, memory.values, numerics)
         both = jnp.concatenate([queries.steps, read], axis=-1)
         return jnp.tanh(self.combine(both, numerics)), weights
 

@@ -20,9 +20,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from recombine.methods.seq2seq import _greedy
 from recombine.methods.seq2seq._interface import Numerics, Pairs, Sequences
-from recombine.methods.seq2seq._layers import Linear, dropout, embed, matmul
+from recombine.methods.seq2seq._layers import Linear, contract, dropout, embed, matmul
 from recombine.methods.seq2seq._lstm import LSTM
 from recombine.methods.seq2seq._meta import check_sizes
+from recombine.methods.seq2seq._shortening import only_needed_steps
 
 
 @dataclass(frozen=True)
@@ -130,16 +131,16 @@ class SyntaxDecoder(eqx.Module):
 
         def step(carry: tuple, _: None) -> tuple[tuple, Array]:
             looking, state = carry
-            scores = jnp.einsum("iwd,id->iw", streams.syntax, looking)
+            scores = contract("iwd,id->iw", streams.syntax, looking, numerics)
             weights = jax.nn.softmax(jnp.where(streams.is_real, scores, -jnp.inf), axis=-1)
-            gates = jnp.einsum("iw,iwg->ig", weights, projected)
+            gates = contract("iw,iwg->ig", weights, projected, numerics)
             state = self.lstm.step(gates[None], state, numerics)
             return (state[0][0], state), weights
 
         carry = (streams.first, (zeros, zeros))
         _, weights = jax.lax.scan(step, carry, None, length=num_steps, unroll=numerics.unroll)
         weights = jnp.swapaxes(weights, 0, 1)
-        read = jnp.einsum("ijw,iws->ijs", weights, streams.meanings)
+        read = contract("ijw,iws->ijs", weights, streams.meanings, numerics)
         return self.output(read, numerics), weights
 
 
@@ -159,9 +160,14 @@ class SyntacticAttention(eqx.Module):
     def logits(
         self, support: Pairs | None, queries: Pairs, key: PRNGKeyArray | None
     ) -> Float[Array, "items steps symbols"]:
-        """Scores every step of the answers; `key` switches dropout on."""
+        """Scores every step of the answers, zeros after the last; `key` switches dropout on."""
         del support
-        return self._answer(queries.inputs, queries.outputs.tokens.shape[1], key)[0]
+        config = self.config
+        streams = self.encoder(queries.inputs, config.dropout, key, config.numerics)
+        lengths, longest = queries.outputs.lengths, queries.outputs.tokens.shape[1]
+        return only_needed_steps(
+            lambda steps: self.decoder(streams, steps, config.numerics)[0], lengths, longest
+        )
 
     def matches(self, support: Pairs | None, queries: Pairs) -> Bool[Array, " items"]:
         """Says which queries are answered exactly."""
@@ -173,7 +179,7 @@ class SyntacticAttention(eqx.Module):
     ) -> Int[Array, "items max_steps"]:
         """Takes the most likely symbol at every step; what follows the first EOS is EOS."""
         del support
-        answers = jnp.argmax(self._answer(inputs, max_steps, None)[0], axis=-1)
+        answers = jnp.argmax(self._answer(inputs, max_steps)[0], axis=-1)
         eos = self.config.num_outputs - 1
         ended = jnp.cumsum(answers == eos, axis=-1) > 0
         return jnp.where(ended, eos, answers)
@@ -183,11 +189,11 @@ class SyntacticAttention(eqx.Module):
     ) -> dict[str, Float[Array, "..."]]:
         """Returns the attention to the framed query (SOS, words, EOS)."""
         del support
-        return {"decoder_attention": self._answer(inputs, outputs.shape[1], None)[1]}
+        return {"decoder_attention": self._answer(inputs, outputs.shape[1])[1]}
 
     def _answer(
-        self, inputs: Sequences, num_steps: int, key: PRNGKeyArray | None
+        self, inputs: Sequences, num_steps: int
     ) -> tuple[Float[Array, "items steps symbols"], Float[Array, "items steps framed"]]:
         config = self.config
-        streams = self.encoder(inputs, config.dropout, key, config.numerics)
+        streams = self.encoder(inputs, 0.0, None, config.numerics)
         return self.decoder(streams, num_steps, config.numerics)
