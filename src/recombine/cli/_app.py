@@ -46,12 +46,17 @@ def list_rows(pattern: Pattern = "*", as_json: Json = False) -> None:
 def show(
     row: Annotated[str, typer.Argument(help="The id of a row.")],
     runs: Runs = DEFAULT_RUNS,
+    evidence: Evidence = False,
+    pictures: Annotated[
+        Path | None,
+        typer.Option("--pictures", help="A folder to write the pictures of the row's run to."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show a row: its claim, its settings, the paper's value and what was run."""
     from recombine.cli._listing import print_row
 
-    print_row(row, runs=runs, as_json=as_json)
+    print_row(row, runs=runs, evidence=evidence, pictures=pictures, as_json=as_json)
 
 
 @app.command()

@@ -1,12 +1,13 @@
 """`recombine list` and `recombine show`."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from recombine.cli._printing import print_grid, print_json
 from recombine.experiments import Row, Variant, find_row, match_rows, settings_of
-from recombine.report import Summary, line_to_json, make_lines, summary_text
-from recombine.results import read_records
+from recombine.report import Line, Summary, line_to_json, make_lines, summary_text
+from recombine.results import evidence_folder, read_records
 
 
 def print_rows(pattern: str, *, as_json: bool) -> None:
@@ -21,10 +22,31 @@ def print_rows(pattern: str, *, as_json: bool) -> None:
     )
 
 
-def print_row(row_id: str, *, runs: Path, as_json: bool) -> None:
-    """Prints everything about one row."""
+def print_row(
+    row_id: str, *, runs: Path, evidence: bool, pictures: Path | None, as_json: bool
+) -> None:
+    """Prints everything about one row, and writes its pictures if there is a folder for them."""
     row = find_row(row_id)
-    lines = make_lines([row], read_records(runs))
+    lines = make_lines([row], read_records(evidence_folder() if evidence else runs))
+    _print_row(row, lines, as_json=as_json)
+    if pictures is not None:
+        _write_pictures(lines, pictures)
+
+
+def _write_pictures(lines: list[Line], folder: Path) -> None:
+    from recombine.report import save_pictures  # draws with matplotlib
+
+    paths = save_pictures(lines, folder)
+    for path in paths:
+        print(f"picture: {path.resolve()}", file=sys.stderr)
+    if not paths:
+        print(
+            "no picture: the row draws none, or no finished run has left what it draws",
+            file=sys.stderr,
+        )
+
+
+def _print_row(row: Row, lines: list[Line], *, as_json: bool) -> None:
     if as_json:
         variants = {"full": row.full, **({"quick": row.quick} if row.quick else {})}
         print_json(

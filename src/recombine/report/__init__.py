@@ -1,5 +1,6 @@
 """Tables, figures and the HTML page: pure functions of the records. Nothing here needs JAX."""
 
+from recombine.report._gallery import save_pictures as save_pictures
 from recombine.report._lines import (
     Line as Line,
     Summary as Summary,

@@ -47,19 +47,37 @@ def draw_svg(
         title: says what is to be seen, for those who cannot see it.
         size: width and height in inches.
     """
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    _draw(draw, size, {"svg.hashsalt": name}, file, format="svg", metadata=nothing)
+    return _for_page(file.getvalue(), title)
+
+
+def draw_png(draw: Callable[[Any], None], *, size: tuple[float, float]) -> bytes:
+    """Draws one figure on white, for a file of its own; otherwise as `draw_svg` does."""
+    file = io.BytesIO()
+    white = {"figure.facecolor": "white", "savefig.facecolor": "white"}
+    _draw(draw, size, white, file, format="png", dpi=200, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _draw(
+    draw: Callable[[Any], None],
+    size: tuple[float, float],
+    settings: dict[str, Any],
+    file: Any,
+    **options: Any,
+) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    settings: Any = {**STYLE, "svg.hashsalt": name}
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(settings)
+        chosen: Any = {**STYLE, **settings}
+        matplotlib.rcParams.update(chosen)
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
-        file = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(file, format="svg", metadata=nothing)
-    return _for_page(file.getvalue(), title)
+        figure.savefig(file, **options)
 
 
 def _for_page(svg: str, title: str) -> Markup:
