@@ -152,6 +152,14 @@ def test_parameters_that_make_no_sense_are_refused(parameters, error, message):
         model.predict(SUPPORT, ["dax"])
 
 
+def test_a_loss_that_is_not_finite_stops_the_fit_with_what_to_do():
+    model = MetaSeq2Seq(**{**QUICK, "steps": 8}, learning_rate=1e38)
+    with pytest.raises(FloatingPointError, match=r"(?s)not finite.*Lower `learning_rate`"):
+        model.fit(EPISODES)
+    with pytest.raises(NotFittedError):
+        model.predict(SUPPORT, ["dax"])
+
+
 def test_outputs_longer_than_the_limit_are_refused_with_what_to_do(untrained):
     message = (
         "`episodes`[1] has an output of 9 tokens (for 'dax dax dax dax dax dax dax dax dax'), but "

@@ -1,10 +1,19 @@
 """The rows of meta seq2seq, and what they draw."""
 
+from dataclasses import replace
+
+import jax
+import jax.random as jr
 import numpy as np
+import pytest
 
 from recombine.experiments import find_row
 from recombine.experiments.seq2seq import _pictures
 from recombine.experiments.seq2seq._learners import make_seq2seq_learner
+from recombine.methods.seq2seq import exact_matches
+from recombine.methods.seq2seq._learner import State
+from recombine.methods.seq2seq._loss import episode_loss
+from recombine.methods.seq2seq._optimizer import apply_gradients
 from recombine.tasks import mutual_exclusivity, scan
 
 
@@ -57,3 +66,28 @@ def test_syntactic_attention_has_the_released_sizes():
     assert learner.source.train_rows.shape == (11_736,)
     assert learner.optimizer.clip_norm is None
     assert learner.optimizer.drop_at is None
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_one_episode_is_learned_by_heart_at_full_size():
+    """The published network and rate, without dropout: 120 steps are enough for one episode."""
+    row = find_row("me/meta")
+    learner = make_seq2seq_learner(replace(row.full.config, dropout=0.0, unroll=1), 10_000)
+    episode = learner.source.sample(learner.source.begin(jr.key(0)), jr.key(1))
+
+    @jax.jit
+    def train(state):
+        def step(state, _):
+            loss, grads = jax.value_and_grad(episode_loss)(
+                state.model, episode, None, support_loss=True
+            )
+            model, optimizer, _ = apply_gradients(
+                learner.optimizer, state.model, state.optimizer, grads, state.step
+            )
+            return State(model, optimizer, state.held, state.step + 1), loss
+
+        return jax.lax.scan(step, state, length=120)
+
+    state, losses = train(learner.init(jr.key(2)))
+    assert losses[-1] < 0.01
+    assert exact_matches(state.model, jax.tree.map(lambda x: x[None], episode)).all()
