@@ -9,6 +9,7 @@ from pathlib import Path
 
 import and_mask_step
 import fit_overhead
+import per_example_step
 import seq2seq_episode
 import startup
 from rich.console import Console
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "startup": startup.measure,
     "fit": fit_overhead.measure,
     "and-mask": and_mask_step.measure,
+    "per-example": per_example_step.measure,
     "seq2seq": seq2seq_episode.measure,
 }
 
@@ -37,19 +39,26 @@ def main() -> None:
     machine = vars(provenance())
     chosen.output.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
     table = Table(title=f"{machine['device']}, JAX {machine['versions']['jax']}")
-    for column in ("what", "seconds", "against", "seconds", "ratio", "target"):
+    for column in ("what", "this", "against", "that", "ratio", "target"):
         table.add_column(column)
     for line in results:
         table.add_row(
             line["name"],
-            f"{line['seconds']:.3g}",
+            _amount(line, ""),
             line["against"],
-            f"{line['against_seconds']:.3g}",
+            _amount(line, "against_"),
             f"{line['ratio']:.3g}",
             line["target"],
         )
     Console().print(table)
     print(f"written to {chosen.output}")
+
+
+def _amount(line: dict, side: str) -> str:
+    """Returns what was measured of one side: a time, or a size in memory."""
+    if f"{side}bytes" in line:
+        return f"{line[f'{side}bytes'] / 2**20:.0f} MB"
+    return f"{line[f'{side}seconds']:.3g} s"
 
 
 if __name__ == "__main__":

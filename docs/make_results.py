@@ -124,9 +124,9 @@ def _benchmark(benchmark: dict[str, Any]) -> str:
     rows += [
         (
             line["name"],
-            _time(line["seconds"]),
+            _amount(line, ""),
             line["against"],
-            _time(line["against_seconds"]),
+            _amount(line, "against_"),
             f"{line['ratio']:.3g}",
             line["target"],
         )
@@ -137,6 +137,13 @@ def _benchmark(benchmark: dict[str, Any]) -> str:
     return (
         f"### {machine['device']}\n\nJAX {jax}, commit `{_short(machine['commit'])}`.\n\n{table}\n"
     )
+
+
+def _amount(line: dict[str, Any], side: str) -> str:
+    """Returns what was measured of one side: a time, or a size in memory."""
+    if f"{side}bytes" in line:
+        return f"{line[f'{side}bytes'] / 2**20:.0f} MB"
+    return _time(line[f"{side}seconds"])
 
 
 def _time(seconds: float) -> str:

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recombine.estimators import (
         InvariantClassifier as InvariantClassifier,
+        InvariantRegressor as InvariantRegressor,
         MetaSeq2Seq as MetaSeq2Seq,
         load as load,
     )
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ("InvariantClassifier", "MetaSeq2Seq", "load")
+_ESTIMATORS = ("InvariantClassifier", "InvariantRegressor", "MetaSeq2Seq", "load")
 
 
 def __getattr__(name: str) -> Any:

@@ -62,7 +62,7 @@ def test_run_then_table_then_report(capsys, tmp_path):
     assert "compiling" not in err, "a finished run must not be run again"
     code, out, _ = call(capsys, "table", "ilc/*", *runs, "--json")
     lines = {line["id"]: line for line in json.loads(out)}
-    assert len(lines) == 3
+    assert set(lines) == {row.id for row in match_rows("ilc/*")}
     assert lines["ilc/synthetic/baseline"]["ours"]["mean"] == line["ours"]["mean"]
     assert lines["ilc/synthetic/and-mask"]["ours"] is None
     assert lines["ilc/synthetic/and-mask"]["verdict"] == "not run"
@@ -108,7 +108,7 @@ def test_an_unwritable_runs_folder_exits_with_2(capsys, tmp_path):
 def test_a_failed_run_exits_with_1_and_the_others_still_run(capsys, tmp_path):
     broken = ["--set", "learning_rate=1e38", "--set", "steps=40"]
     runs = ["--runs", str(tmp_path)]
-    code, _, err = call(capsys, "run", "ilc/synthetic/*", "--quick", *TINY, *broken, *runs)
+    code, _, err = call(capsys, "run", "ilc/synthetic/ba*", "--quick", *TINY, *broken, *runs)
     assert code == 1
     assert err.count("was not finite at step") >= 1
     code, out, _ = call(capsys, "table", *runs, "--json")

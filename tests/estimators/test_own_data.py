@@ -4,7 +4,15 @@ import numpy as np
 
 from recombine.estimators import _own_data
 from recombine.estimators._own_data import make_learner
-from recombine.methods.agreement import MULTICLASS, LabelledEnvironments, MLPShape, and_mask
+from recombine.methods.agreement import (
+    MULTICLASS,
+    Descent,
+    Epochs,
+    JoinGradients,
+    LabelledEnvironments,
+    MLPShape,
+    and_mask,
+)
 
 
 def test_accuracy_is_measured_in_every_environment_on_its_first_rows(monkeypatch):
@@ -14,11 +22,9 @@ def test_accuracy_is_measured_in_every_environment_on_its_first_rows(monkeypatch
         LabelledEnvironments(inputs, jnp.zeros((2, 6), jnp.int32)),
         network=MLPShape((3, 2)),
         objective=MULTICLASS,
-        aggregator=and_mask(1.0),
-        batch_size=6,
-        decay_steps=(),
-        learning_rate=0.1,
-        l2=0.0,
+        method=JoinGradients(and_mask(1.0)),
+        batches=Epochs(6),
+        optimizer=Descent(learning_rate=0.1),
     )
     state = learner.init(jr.key(1))
     weight, bias = np.asarray(state.model.weights[0]), np.asarray(state.model.biases[0])

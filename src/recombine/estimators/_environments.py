@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.utils import column_or_1d
+
+from recombine.methods.agreement import attainable_levels
 
 
 def agreement_levels(num_envs: int) -> Float[np.ndarray, " levels"]:
@@ -13,19 +15,23 @@ def agreement_levels(num_envs: int) -> Float[np.ndarray, " levels"]:
 
     Thresholds between two neighbours do the same as the upper one: of three environments either
     all agree, or two against one. (Gradients that are exactly zero abstain, and add the levels
-    in between.)
+    in between.) These are `recombine.methods.agreement.attainable_levels` as an array.
 
     Example:
         >>> agreement_levels(3).tolist(), agreement_levels(4).tolist()
         ([0.3333333333333333, 1.0], [0.0, 0.5, 1.0])
     """
-    return np.arange(num_envs % 2, num_envs + 1, 2) / num_envs
+    return np.array(attainable_levels(num_envs))
 
 
 def group_rows(
     environments: Any, num_rows: int
 ) -> tuple[Shaped[np.ndarray, " envs"], list[Int[np.ndarray, " members"]]]:
-    """Returns the distinct labels, sorted, and the numbers of the rows that carry each."""
+    """Returns the distinct labels, sorted, and the numbers of the rows that carry each.
+
+    No environment is without rows: a category that no row has does not count.
+    """
+    is_masked = np.ma.getmaskarray(environments) if np.ma.isMA(environments) else np.False_
     array = np.asarray(environments)
     if array.ndim == 0:
         raise ValueError(
@@ -38,10 +44,10 @@ def group_rows(
             f"`environments` must give one label per row of `X`, which has {num_rows}; "
             f"got {len(array)}"
         )
-    if any(label is None or label != label for label in array.tolist()):
+    if is_masked.any() or any(map(_is_missing, array.tolist())):
         raise ValueError(
-            "`environments` has missing labels (None or NaN); drop those rows, or give them an "
-            "environment of their own"
+            "`environments` has missing labels (None, NaN or masked); drop those rows, or give "
+            "them an environment of their own"
         )
     try:
         labels, membership = np.unique(array, return_inverse=True)
@@ -56,6 +62,13 @@ def group_rows(
             f"leave `environments` out to train on the pooled data."
         )
     return labels, [np.flatnonzero(membership == number) for number in range(len(labels))]
+
+
+def environments_of(flags: Bool[np.ndarray, " rows"], environments: Any) -> list[Any]:
+    """Returns the labels of the environments that have a flagged row, for messages about them."""
+    labels, members = group_rows(environments, len(flags))
+    named = zip(labels.tolist(), members, strict=True)
+    return [label for label, rows in named if flags[rows].any()]
 
 
 def equalize(
@@ -80,3 +93,10 @@ def _passes(
 ) -> Int[np.ndarray, " length"]:
     num_passes = -(-length // len(rows))
     return np.concatenate([random_state.permutation(rows) for _ in range(num_passes)])[:length]
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA, whose comparisons are NA again
+        return True

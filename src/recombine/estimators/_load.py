@@ -5,11 +5,13 @@ from pathlib import Path
 
 from recombine.estimators._base import Estimator
 from recombine.estimators._invariant_classifier import InvariantClassifier
+from recombine.estimators._invariant_regressor import InvariantRegressor
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq
 from recombine.estimators._saving import EstimatorFileError, read_estimator
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "InvariantClassifier": InvariantClassifier,
+    "InvariantRegressor": InvariantRegressor,
     "MetaSeq2Seq": MetaSeq2Seq,
 }
 """The classes that a file may name."""

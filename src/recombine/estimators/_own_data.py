@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.agreement import (
+    REGRESSION,
     AgreementLearner,
     AgreementTraining,
     Fixed,
@@ -21,7 +22,7 @@ MEASURED_ROWS = 2048
 
 
 class OwnDataLearner(eqx.Module):
-    """Trains as its `AgreementLearner` does, and measures accuracy in every environment."""
+    """Trains as its `AgreementLearner` does, and measures the score in every environment."""
 
     trained: AgreementLearner
     measured: LabelledEnvironments
@@ -33,18 +34,24 @@ class OwnDataLearner(eqx.Module):
     def step(
         self, state: AgreementTraining, key: PRNGKeyArray
     ) -> tuple[AgreementTraining, dict[str, Float[Array, ""]]]:
-        """Takes one batch from every environment and makes one update."""
-        return self.trained.step(state, key)
+        """Takes one batch from every environment and makes one update.
+
+        The curves of single layers are left out: a history has one curve for the whole network.
+        """
+        state, metrics = self.trained.step(state, key)
+        return state, {name: value for name, value in metrics.items() if "/" not in name}
 
     def evaluate(self, state: AgreementTraining, key: PRNGKeyArray) -> dict[str, Float[Array, ""]]:
-        """Returns the training accuracy: the mean over environments, and that of the worst."""
+        """Returns the training score: the mean over environments, and that of the worst."""
+        objective = self.trained.objective
 
-        def accuracy(data: LabelledEnvironments) -> Float[Array, ""]:
-            logits = jax.vmap(state.model)(data.inputs)
-            return jnp.mean(jax.vmap(self.trained.objective.is_right)(logits, data.labels))
+        def score(data: LabelledEnvironments) -> Float[Array, ""]:
+            outputs = jax.vmap(state.model)(data.inputs)
+            return jnp.mean(jax.vmap(objective.score)(outputs, data.labels))
 
-        accuracies = jax.lax.map(accuracy, self.measured)
-        return {"accuracy": jnp.mean(accuracies), "worst_accuracy": jnp.min(accuracies)}
+        scores, name = jax.lax.map(score, self.measured), objective.score_name
+        worst = jnp.max if name == REGRESSION.score_name else jnp.min  # an error should be small
+        return {name: jnp.mean(scores), f"worst_{name}": worst(scores)}
 
 
 def make_learner(train: LabelledEnvironments, **settings: Any) -> OwnDataLearner:

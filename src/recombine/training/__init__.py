@@ -1,9 +1,7 @@
 """The one training loop: seeds, steps, evaluation, checkpoints and progress."""
 
-from recombine.training._cache import (
-    cache_folder as cache_folder,
-    enable_compilation_cache as enable_compilation_cache,
-)
+from recombine._cache_folder import cache_folder as cache_folder
+from recombine.training._cache import enable_compilation_cache as enable_compilation_cache
 from recombine.training._checkpoints import Checkpoints as Checkpoints
 from recombine.training._errors import (
     CheckpointError as CheckpointError,

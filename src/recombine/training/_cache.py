@@ -1,18 +1,9 @@
-"""Where compiled programs and generated data are kept between processes."""
+"""Compiled programs are kept between processes."""
 
-import os
 import warnings
 from pathlib import Path
 
-
-def cache_folder() -> Path:
-    """Returns the user's cache folder: `$RECOMBINE_CACHE`, or the system's usual place."""
-    chosen = os.environ.get("RECOMBINE_CACHE")
-    if chosen:
-        return Path(chosen)
-    import platformdirs
-
-    return platformdirs.user_cache_path("recombine")
+from recombine._cache_folder import cache_folder
 
 
 def enable_compilation_cache() -> Path | None:

@@ -1,0 +1,357 @@
+"""The CIFAR-10 rows: every image is its own environment (Neitz, thesis, Fig. 3.8, 3.9 and B.7).
+
+Rows with a mask use the mode "frozen": the network keeps the batch normalisation of the thesis, in
+the forward pass and in evaluation, and one backward pass serves all 80 examples. What is left out
+are the paths of an example's gradient through the statistics of its batch. The mode "exact" has
+them, at the price of 80 backward passes; it is run on fewer images, beside the same row in the mode
+"frozen". Group normalisation would have no such paths, but it is another network.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recombine.experiments._row import Group, Metric, Paper, Picture, Row, Variant
+from recombine.experiments._rules import (
+    Above,
+    AllOf,
+    AtLeast,
+    AtMost,
+    Below,
+    Finals,
+    Judgement,
+    Rule,
+)
+from recombine.experiments.agreement._cifar_config import CifarConfig
+from recombine.experiments.agreement._cifar_pictures import draw_kept
+
+EPOCHS = 80
+"""Of the full rows; where the learning rate falls is a share of it, so it moves along."""
+
+STEPS_PER_EPOCH = 625  # 50,000 images in batches of 80
+SHORT_EPOCHS, SHORT_IMAGES = 40, 5_000
+QUICK_EPOCHS, QUICK_IMAGES = 24, 2_000
+
+TEST = Metric("test_accuracy", "test accuracy")
+TRAIN = Metric("train_accuracy", "training accuracy")
+RANDOM_TRAIN = Metric(
+    "train_accuracy", "training accuracy on random labels", higher_is_better=False
+)
+GAP = Metric("gap", "training less test accuracy", higher_is_better=False)
+WRONG = Metric("wrong_label_accuracy", "accuracy on the wrong labels", higher_is_better=False)
+KEPT = Picture("what passes the mask, by layer", draw_kept, ("kept_by_layer",))
+
+THRESHOLDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
+CLEAN = CifarConfig()
+RANDOM = CifarConfig(wrong_labels=1.0)
+NOISE = CifarConfig(wrong_labels=0.25, decay_at=(0.75,))
+QUICK = {"num_train": QUICK_IMAGES, "num_test": 1_000, "width": 0.125, "learning_rate": 2e-3}
+QUICK_NOTE = (
+    "2,000 training and 1,000 test images, an eighth of the channels, learning rate 0.002, 24 "
+    "epochs"
+)
+TINY = {
+    "images": "made-up",
+    "num_train": 24,
+    "num_test": 10,
+    "width": 1 / 16,
+    "batch_size": 8,
+}
+MODE_NOTE = "statistics of the batch are constants of the backward pass"
+EPOCHS_NOTE = f"{SHORT_EPOCHS} epochs, the learning rate falling at half and three quarters"
+ONE_SEED = "one seed, where the thesis has two"
+
+
+@dataclass(frozen=True)
+class OfMetric:
+    """A rule about another metric than the row's own."""
+
+    metric: str
+    rule: Rule
+
+    def judge(
+        self, metric: str, finals: Finals, others: Callable[[str], Finals | None]
+    ) -> Judgement:
+        """Applies the rule to that metric."""
+        return self.rule.judge(self.metric, finals, others)
+
+
+def _make_learner(config: CifarConfig, steps: int) -> Any:
+    from recombine.experiments.agreement._cifar_learners import make_cifar_learner  # loads JAX
+
+    return make_cifar_learner(config, steps)
+
+
+def _with(config: CifarConfig, threshold: float) -> CifarConfig:
+    return replace(config, threshold=threshold, rescale="tensor" if threshold > 0 else None)
+
+
+def _full(config: CifarConfig, rule: Rule) -> Variant:
+    notes = [ONE_SEED, *([MODE_NOTE] if config.threshold > 0 else [])]
+    if EPOCHS != 80:
+        notes.append(f"{EPOCHS} epochs for 80, with the learning rate's schedule scaled along")
+    return Variant(
+        config,
+        steps=EPOCHS * STEPS_PER_EPOCH,
+        eval_every=2 * STEPS_PER_EPOCH,
+        num_seeds=1,
+        rule=rule,
+        note="; ".join(notes),
+    )
+
+
+def _short(config: CifarConfig, rule: Rule) -> Variant:
+    steps_per_epoch = SHORT_IMAGES // config.batch_size
+    notes = [f"the first {SHORT_IMAGES:,} training images, all classes alike", EPOCHS_NOTE]
+    if config.threshold > 0:
+        notes.append("gradients with all their paths" if config.mode == "exact" else MODE_NOTE)
+    return Variant(
+        replace(config, num_train=SHORT_IMAGES),
+        steps=SHORT_EPOCHS * steps_per_epoch,
+        eval_every=4 * steps_per_epoch,
+        num_seeds=1,
+        rule=rule,
+        note="; ".join(notes),
+    )
+
+
+def _quick(config: CifarConfig, rule: Rule) -> Variant:
+    steps_per_epoch = QUICK_IMAGES // config.batch_size
+    return Variant(
+        replace(config, **QUICK),
+        steps=QUICK_EPOCHS * steps_per_epoch,
+        eval_every=QUICK_EPOCHS * steps_per_epoch // 4,
+        num_seeds=1,
+        rule=rule,
+        note=QUICK_NOTE,
+    )
+
+
+def _tiny(config: CifarConfig) -> Variant:
+    return Variant(
+        replace(config, **TINY),
+        steps=4,
+        eval_every=2,
+        num_seeds=2,
+        rule=AtLeast(0.0),
+        note="for tests: made-up images, too few to show anything",
+    )
+
+
+def _pictures(config: CifarConfig) -> tuple[Picture, ...]:
+    return (KEPT,) if config.threshold > 0 else ()
+
+
+def _method(threshold: float) -> str:
+    return f"AND-mask, threshold {threshold:g}" if threshold > 0 else "plain mean of gradients"
+
+
+def _random(threshold: float) -> str:
+    return f"ilc/cifar-random/tau-{threshold:g}"
+
+
+def _clean(threshold: float) -> str:
+    return f"ilc/cifar-clean/tau-{threshold:g}"
+
+
+def _below_before(threshold: float) -> Rule:
+    """Training accuracy does not rise with the threshold, but for a hair."""
+    before = THRESHOLDS[THRESHOLDS.index(threshold) - 1]
+    return Below(_random(before), -0.02)
+
+
+RANDOM_RULES: dict[float, tuple[Rule, Rule]] = {
+    0.0: (AtLeast(0.95), AtLeast(0.8)),
+    0.05: (_below_before(0.05), Below(_random(0.0))),
+    0.1: (_below_before(0.1), Below(_random(0.0), 0.1)),
+    0.2: (
+        AllOf((AtMost(0.2), Below(_random(0.0), 0.5), _below_before(0.2))),
+        AllOf((AtMost(0.3), Below(_random(0.0), 0.5))),
+    ),
+    0.4: (AllOf((AtMost(0.2), _below_before(0.4))), AtMost(0.3)),
+    0.8: (AllOf((AtMost(0.2), _below_before(0.8))), AtMost(0.3)),
+}
+"""For the full and for the quick variant."""
+
+SMALLER_GAP: Rule = OfMetric("gap", Below(_clean(0.0)))
+LEARNS_A_LITTLE: Rule = AllOf((AtLeast(0.15), SMALLER_GAP))  # masked, 600 steps are few
+
+CLEAN_RULES: dict[float, tuple[Rule, Rule]] = {
+    0.0: (
+        AllOf((AtLeast(0.8), AtLeast(0.95, metric="train_accuracy"))),
+        AllOf((AtLeast(0.3), AtLeast(0.8, metric="train_accuracy"))),
+    ),
+    0.05: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS_A_LITTLE),
+    0.1: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS_A_LITTLE),
+    0.2: (AllOf((Above(_clean(0.0), -0.1), SMALLER_GAP)), LEARNS_A_LITTLE),
+    0.4: (SMALLER_GAP, SMALLER_GAP),
+    0.8: (SMALLER_GAP, SMALLER_GAP),
+}
+
+
+def _random_row(threshold: float) -> Row:
+    config = _with(RANDOM, threshold)
+    full, quick = RANDOM_RULES[threshold]
+    return Row(
+        id=_random(threshold),
+        claim="The average gradient memorises labels drawn at random."
+        if threshold == 0
+        else "Labels drawn at random have nothing in common to learn: a mask that asks examples to "
+        "agree keeps them from being memorised.",
+        method=_method(threshold),
+        make_learner=_make_learner,
+        metric=RANDOM_TRAIN,
+        also=(TEST,),
+        paper=Paper(
+            source="§3.3.2 and Fig. 3.8",
+            words="memorises the data, close to 100% training accuracy"
+            if threshold == 0
+            else "slightly increasing the threshold quickly prevents memorisation; a figure only",
+        ),
+        full=_full(config, full),
+        quick=_quick(config, quick),
+        tiny=_tiny(config),
+        pictures=_pictures(config),
+    )
+
+
+def _clean_row(threshold: float) -> Row:
+    config = _with(CLEAN, threshold)
+    full, quick = CLEAN_RULES[threshold]
+    return Row(
+        id=_clean(threshold),
+        claim="With the true labels the average gradient learns, and fits its training set closer "
+        "than the test set."
+        if threshold == 0
+        else "With the true labels there is much to agree on: the mask leaves test accuracy nearly "
+        "as it is, and the gap to training accuracy closes.",
+        method=_method(threshold),
+        make_learner=_make_learner,
+        metric=TEST,
+        also=(TRAIN, GAP),
+        paper=Paper(
+            source="§3.3.2, Fig. 3.8 and B.7",
+            words="converges and generalises to the test set; figures only"
+            if threshold == 0
+            else "test accuracy falls more slowly than training accuracy as the threshold rises, "
+            "until they meet; figures only",
+        ),
+        full=_full(config, full),
+        quick=_quick(config, quick),
+        tiny=_tiny(config),
+        pictures=_pictures(config),
+    )
+
+
+def _short_row(name: str, config: CifarConfig, *, claim: str, method: str, rule: Rule) -> Row:
+    return Row(
+        id=f"ilc/cifar-random/{name}",
+        claim=claim,
+        method=method,
+        make_learner=_make_learner,
+        metric=RANDOM_TRAIN,
+        also=(TEST,),
+        paper=Paper(
+            source="not in the thesis",
+            words="ours: the modes beside each other, on as many images as the exact one affords",
+        ),
+        full=_short(config, rule),
+        quick=None,
+        tiny=_tiny(config),
+        pictures=_pictures(config),
+    )
+
+
+SHORT_PLAIN = "ilc/cifar-random/tau-0-short"
+NOT_MEMORISED: Rule = AllOf((AtMost(0.2), Below(SHORT_PLAIN, 0.5)))
+
+CIFAR_RANDOM = Group(
+    id="ilc/cifar-random",
+    title="CIFAR-10 with random labels",
+    source="Neitz, thesis, Fig. 3.8",
+    rows=(
+        *(_random_row(threshold) for threshold in THRESHOLDS),
+        _short_row(
+            "tau-0-short",
+            RANDOM,
+            claim="The average gradient memorises the random labels of 5,000 images.",
+            method="plain mean of gradients, 5,000 images",
+            rule=AtLeast(0.9),
+        ),
+        _short_row(
+            "tau-0.2-short",
+            _with(RANDOM, 0.2),
+            claim="The mask keeps them from being memorised where examples do not meet in the "
+            "backward pass.",
+            method="AND-mask, threshold 0.2, 5,000 images",
+            rule=NOT_MEMORISED,
+        ),
+        _short_row(
+            "tau-0.2-exact",
+            replace(_with(RANDOM, 0.2), mode="exact", at_once=4),
+            claim="The mask keeps them from being memorised with the gradients of the authors' "
+            "code, too, in which examples meet in the batch's statistics.",
+            method="AND-mask, threshold 0.2, 5,000 images, exact",
+            rule=NOT_MEMORISED,
+        ),
+    ),
+)
+
+CIFAR_CLEAN = Group(
+    id="ilc/cifar-clean",
+    title="CIFAR-10 with its own labels",
+    source="Neitz, thesis, Fig. 3.8 and B.7",
+    rows=tuple(_clean_row(threshold) for threshold in THRESHOLDS),
+)
+
+NOISE_BASELINE = "ilc/cifar-noise/baseline"
+
+CIFAR_NOISE = Group(
+    id="ilc/cifar-noise",
+    title="CIFAR-10 with a quarter of the labels drawn anew",
+    source="Neitz, thesis, Fig. 3.9",
+    rows=(
+        Row(
+            id=NOISE_BASELINE,
+            claim="The average gradient learns the wrong labels by heart.",
+            method="plain mean of gradients",
+            make_learner=_make_learner,
+            metric=WRONG,
+            also=(TEST, TRAIN),
+            paper=Paper(
+                source="§3.3.2 and Fig. 3.9",
+                words="memorises the incorrect labels; test accuracy peaks early, then falls",
+            ),
+            full=_full(replace(_with(NOISE, 0.0), learning_rate=1e-3), AtLeast(0.9)),
+            quick=_quick(_with(NOISE, 0.0), AtLeast(0.6)),
+            tiny=_tiny(_with(NOISE, 0.0)),
+        ),
+        Row(
+            id="ilc/cifar-noise/and-mask",
+            claim="The mask learns from the right labels and not from the wrong ones, which have "
+            "nothing in common.",
+            method="AND-mask, threshold 0.2",
+            make_learner=_make_learner,
+            metric=WRONG,
+            also=(TEST, TRAIN),
+            paper=Paper(
+                source="§3.3.2 and Fig. 3.9",
+                words="well below chance (10%) on the incorrect labels; test accuracy rises slowly "
+                "and steadily, and ends above the baseline's",
+            ),
+            full=_full(
+                replace(_with(NOISE, 0.2), learning_rate=5e-3),
+                AllOf(
+                    (
+                        AtMost(0.1),
+                        Below(NOISE_BASELINE, 0.5),
+                        OfMetric("test_accuracy", Above(NOISE_BASELINE)),
+                    )
+                ),
+            ),
+            quick=_quick(_with(NOISE, 0.2), AllOf((AtMost(0.15), Below(NOISE_BASELINE, 0.4)))),
+            tiny=_tiny(_with(NOISE, 0.2)),
+            pictures=(KEPT,),
+        ),
+    ),
+)
