@@ -80,8 +80,8 @@ def test_the_learner_follows_its_config():
     plain = make_cifar_learner(replace(TINY, threshold=0.0, wrong_labels=0.0), 100)
     assert plain.mask is None
     assert plain.relabel is None
-    group = make_cifar_learner(replace(TINY, mode="group"), 100)
-    assert group.network.norm == "group"
+    assert learner.network.norm == "batch"
+    assert make_cifar_learner(replace(TINY, mode="group"), 100).network.norm == "group"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from recombine.methods.agreement import ResNetShape
+from recombine.methods.agreement._pooling import max_over_squares
 from recombine.methods.agreement._resnet import WIDTHS, Moments, update_statistics
 
 TINY = 1 / 16
@@ -146,6 +147,30 @@ def test_batch_statistics_couple_the_examples_unless_they_are_frozen():
     coupled, frozen = (jax.grad(first_loss)(images, frozen) for frozen in (False, True))
     assert float(jnp.abs(coupled[1:]).max()) > 1e-6
     assert float(jnp.abs(frozen[1:]).max()) == 0.0
+
+
+@pytest.mark.parametrize("side", [2, 4])
+def test_the_maximum_of_squares_and_its_gradient(side):
+    x = jr.normal(jr.key(0), (2, 8, 8, 3))
+    weights = jr.normal(jr.key(1), (2, 8 // side, 8 // side, 3))
+
+    def plainly(x):
+        return x.reshape(2, 8 // side, side, 8 // side, side, 3).max(axis=(2, 4))
+
+    np.testing.assert_array_equal(max_over_squares(x, side), plainly(x))
+    ours, theirs = (
+        jax.jit(jax.grad(lambda x, f=f: jnp.sum(f(x) * weights)))(x)
+        for f in (lambda x: max_over_squares(x, side), plainly)
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_of_equal_maxima_the_first_wins_and_what_is_not_a_number_is_seen():
+    grads = jax.grad(lambda x: max_over_squares(x, 2).sum())(jnp.ones((1, 2, 2, 1)))
+    assert grads[0, :, :, 0].tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    for place in ((0, 0), (1, 1)):
+        x = jnp.ones((1, 2, 2, 1)).at[0, place[0], place[1], 0].set(jnp.nan)
+        assert jnp.isnan(max_over_squares(x, 2)).all()
 
 
 def test_running_statistics_move_by_a_tenth_and_remember_the_unbiased_variance():

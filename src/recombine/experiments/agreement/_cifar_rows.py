@@ -1,10 +1,12 @@
 """The CIFAR-10 rows: every image is its own environment (Neitz, thesis, Fig. 3.8, 3.9 and B.7).
 
-Rows with a mask use the mode "frozen": the network keeps the batch normalisation of the thesis, in
-the forward pass and in evaluation, and one backward pass serves all 80 examples. What is left out
-are the paths of an example's gradient through the statistics of its batch. The mode "exact" has
-them, at the price of 80 backward passes; it is run on fewer images, beside the same row in the mode
-"frozen". Group normalisation would have no such paths, but it is another network.
+The network of the thesis has batch normalisation, which couples the images of a batch: an image's
+loss has a gradient through all others, and takes a backward pass over the whole batch (mode
+"exact"), 80 in every step. The rows use the mode "split": the batch's ordinary gradient, from one
+backward pass, shared out among the images by the activations through which it comes. Its parts add
+up to the batch's gradient, as the exact ones do, and without a mask it is ordinary training. A few
+short rows in the mode "exact" stand beside them. Other modes can be set: with "frozen" statistics
+the network hardly trains, whatever the mask, and with "group" normalisation it is another network.
 """
 
 from collections.abc import Callable
@@ -57,7 +59,10 @@ TINY = {
     "width": 1 / 16,
     "batch_size": 8,
 }
-MODE_NOTE = "statistics of the batch are constants of the backward pass"
+MODE_NOTES = {
+    "split": "the batch's gradient is shared out among its images by one backward pass",
+    "exact": "every image has the gradient of its own loss, by a backward pass of its own",
+}
 EPOCHS_NOTE = f"{SHORT_EPOCHS} epochs, the learning rate falling at half and three quarters"
 ONE_SEED = "one seed, where the thesis has two"
 
@@ -87,7 +92,7 @@ def _with(config: CifarConfig, threshold: float) -> CifarConfig:
 
 
 def _full(config: CifarConfig, rule: Rule) -> Variant:
-    notes = [ONE_SEED, *([MODE_NOTE] if config.threshold > 0 else [])]
+    notes = [ONE_SEED, *([MODE_NOTES[config.mode]] if config.threshold > 0 else [])]
     if EPOCHS != 80:
         notes.append(f"{EPOCHS} epochs for 80, with the learning rate's schedule scaled along")
     return Variant(
@@ -102,9 +107,10 @@ def _full(config: CifarConfig, rule: Rule) -> Variant:
 
 def _short(config: CifarConfig, rule: Rule) -> Variant:
     steps_per_epoch = SHORT_IMAGES // config.batch_size
-    notes = [f"the first {SHORT_IMAGES:,} training images, all classes alike", EPOCHS_NOTE]
+    images = f"the first {SHORT_IMAGES:,} training images, all classes alike"
+    notes = [images, EPOCHS_NOTE]
     if config.threshold > 0:
-        notes.append("gradients with all their paths" if config.mode == "exact" else MODE_NOTE)
+        notes.append(MODE_NOTES[config.mode])
     return Variant(
         replace(config, num_train=SHORT_IMAGES),
         steps=SHORT_EPOCHS * steps_per_epoch,
@@ -162,7 +168,7 @@ def _below_before(threshold: float) -> Rule:
 
 RANDOM_RULES: dict[float, tuple[Rule, Rule]] = {
     0.0: (AtLeast(0.95), AtLeast(0.8)),
-    0.05: (_below_before(0.05), Below(_random(0.0))),
+    0.05: (_below_before(0.05), _below_before(0.05)),
     0.1: (_below_before(0.1), Below(_random(0.0), 0.1)),
     0.2: (
         AllOf((AtMost(0.2), Below(_random(0.0), 0.5), _below_before(0.2))),
@@ -174,16 +180,16 @@ RANDOM_RULES: dict[float, tuple[Rule, Rule]] = {
 """For the full and for the quick variant."""
 
 SMALLER_GAP: Rule = OfMetric("gap", Below(_clean(0.0)))
-LEARNS_A_LITTLE: Rule = AllOf((AtLeast(0.15), SMALLER_GAP))  # masked, 600 steps are few
+LEARNS: Rule = AllOf((AtLeast(0.3), SMALLER_GAP))
 
 CLEAN_RULES: dict[float, tuple[Rule, Rule]] = {
     0.0: (
         AllOf((AtLeast(0.8), AtLeast(0.95, metric="train_accuracy"))),
         AllOf((AtLeast(0.3), AtLeast(0.8, metric="train_accuracy"))),
     ),
-    0.05: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS_A_LITTLE),
-    0.1: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS_A_LITTLE),
-    0.2: (AllOf((Above(_clean(0.0), -0.1), SMALLER_GAP)), LEARNS_A_LITTLE),
+    0.05: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS),
+    0.1: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS),
+    0.2: (AllOf((Above(_clean(0.0), -0.1), SMALLER_GAP)), LEARNS),
     0.4: (SMALLER_GAP, SMALLER_GAP),
     0.8: (SMALLER_GAP, SMALLER_GAP),
 }
@@ -243,17 +249,20 @@ def _clean_row(threshold: float) -> Row:
     )
 
 
-def _short_row(name: str, config: CifarConfig, *, claim: str, method: str, rule: Rule) -> Row:
+def _exact_row(
+    name: str, config: CifarConfig, *, metric: Metric, claim: str, method: str, rule: Rule
+) -> Row:
+    """A row with the network and the gradients of the thesis, on as many images as they afford."""
     return Row(
-        id=f"ilc/cifar-random/{name}",
+        id=name,
         claim=claim,
-        method=method,
+        method=f"{method}, exact, {SHORT_IMAGES:,} images",
         make_learner=_make_learner,
-        metric=RANDOM_TRAIN,
-        also=(TEST,),
+        metric=metric,
+        also=tuple(other for other in (TRAIN, TEST) if other.name != metric.name),
         paper=Paper(
-            source="not in the thesis",
-            words="ours: the modes beside each other, on as many images as the exact one affords",
+            source="§3.3.2 and Fig. 3.8",
+            words="as the rows above; the thesis has all images and 80 epochs",
         ),
         full=_short(config, rule),
         quick=None,
@@ -262,8 +271,8 @@ def _short_row(name: str, config: CifarConfig, *, claim: str, method: str, rule:
     )
 
 
-SHORT_PLAIN = "ilc/cifar-random/tau-0-short"
-NOT_MEMORISED: Rule = AllOf((AtMost(0.2), Below(SHORT_PLAIN, 0.5)))
+EXACT_RANDOM = replace(RANDOM, mode="exact", at_once=4)
+EXACT_CLEAN = replace(CLEAN, mode="exact", at_once=4)
 
 CIFAR_RANDOM = Group(
     id="ilc/cifar-random",
@@ -271,28 +280,22 @@ CIFAR_RANDOM = Group(
     source="Neitz, thesis, Fig. 3.8",
     rows=(
         *(_random_row(threshold) for threshold in THRESHOLDS),
-        _short_row(
-            "tau-0-short",
-            RANDOM,
+        _exact_row(
+            _random(0.0) + "-exact",
+            _with(EXACT_RANDOM, 0.0),
+            metric=RANDOM_TRAIN,
             claim="The average gradient memorises the random labels of 5,000 images.",
-            method="plain mean of gradients, 5,000 images",
+            method=_method(0.0),
             rule=AtLeast(0.9),
         ),
-        _short_row(
-            "tau-0.2-short",
-            _with(RANDOM, 0.2),
-            claim="The mask keeps them from being memorised where examples do not meet in the "
-            "backward pass.",
-            method="AND-mask, threshold 0.2, 5,000 images",
-            rule=NOT_MEMORISED,
-        ),
-        _short_row(
-            "tau-0.2-exact",
-            replace(_with(RANDOM, 0.2), mode="exact", at_once=4),
-            claim="The mask keeps them from being memorised with the gradients of the authors' "
-            "code, too, in which examples meet in the batch's statistics.",
-            method="AND-mask, threshold 0.2, 5,000 images, exact",
-            rule=NOT_MEMORISED,
+        _exact_row(
+            _random(0.2) + "-exact",
+            _with(EXACT_RANDOM, 0.2),
+            metric=RANDOM_TRAIN,
+            claim="Where every image has the gradient of its own loss, with all its paths through "
+            "the batch, the mask keeps random labels from being memorised.",
+            method=_method(0.2),
+            rule=AllOf((AtMost(0.2), Below(_random(0.0) + "-exact", 0.5))),
         ),
     ),
 )
@@ -301,7 +304,18 @@ CIFAR_CLEAN = Group(
     id="ilc/cifar-clean",
     title="CIFAR-10 with its own labels",
     source="Neitz, thesis, Fig. 3.8 and B.7",
-    rows=tuple(_clean_row(threshold) for threshold in THRESHOLDS),
+    rows=(
+        *(_clean_row(threshold) for threshold in THRESHOLDS),
+        _exact_row(
+            _clean(0.2) + "-exact",
+            _with(EXACT_CLEAN, 0.2),
+            metric=TEST,
+            claim="Where every image has the gradient of its own loss, with all its paths through "
+            "the batch, the mask learns from true labels.",
+            method=_method(0.2),
+            rule=AtLeast(0.3),
+        ),
+    ),
 )
 
 NOISE_BASELINE = "ilc/cifar-noise/baseline"
@@ -349,7 +363,7 @@ CIFAR_NOISE = Group(
                     )
                 ),
             ),
-            quick=_quick(_with(NOISE, 0.2), AllOf((AtMost(0.15), Below(NOISE_BASELINE, 0.4)))),
+            quick=_quick(_with(NOISE, 0.2), AllOf((AtMost(0.2), Below(NOISE_BASELINE, 0.4)))),
             tiny=_tiny(_with(NOISE, 0.2)),
             pictures=(KEPT,),
         ),

@@ -4,19 +4,26 @@ A step takes a batch of 80 images, each its own environment; an epoch visits eve
 once, in a fresh order, and drops the last partial batch. The images stay on the device as bytes.
 The regulariser is added after the mask and before Adam: the mask sees the data alone.
 
-How the examples' gradients are taken is the `mode`. The authors' code does as "exact" does.
+Batch normalisation couples the examples: a loss depends on the other images of its batch. How the
+gradient is shared out among the examples is the `mode`.
 
-- "exact": an example's gradient has all paths, those through the batch's statistics too. One
-  backward pass over the batch for every example.
-- "frozen": the batch's statistics are constants of the backward pass. One backward pass in all.
-- "group": a network with group normalisation, where examples do not meet. One backward pass in all.
+- "exact": an example has the gradient of its own loss, with all paths, also those through other
+  images. It takes a backward pass over the batch for every example, as in the authors' code.
+- "split": the ordinary gradient of the batch, shared out by where it arrives: at each layer an
+  example has what comes through its own activations. One backward pass in all. The parts add up to
+  the gradient of the batch, as in "exact"; they differ in whom the paths between images count for.
+- "group": a network with group normalisation, where examples do not meet and all is one. One
+  backward pass in all.
+- "frozen": the batch's statistics are constants of the backward pass. One backward pass in all, but
+  the parts do not add up to the gradient of the batch: they hold much that the normalisation will
+  undo, and train badly even if nothing is masked.
 
 Without a mask there is one gradient, of the batch's mean loss, with all its paths, whatever the
 mode: that is ordinary training.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -35,7 +42,7 @@ from recombine.methods.agreement._resnet import (
     update_statistics,
 )
 
-PerExampleMode = Literal["exact", "frozen", "group"]
+PerExampleMode = Literal["exact", "split", "frozen", "group"]
 """How the gradients of single examples are taken."""
 
 Relabel = Callable[
@@ -101,8 +108,8 @@ class ImageAgreementLearner(eqx.Module):
     precision: str | None = eqx.field(static=True, default=None)  # of products; None: the device's
 
     def __check_init__(self):
-        if self.mode not in ("exact", "frozen", "group"):
-            raise ValueError(f'`mode` must be "exact", "frozen" or "group"; got {self.mode!r}')
+        if self.mode not in get_args(PerExampleMode):
+            raise ValueError(f"`mode` must be one of {get_args(PerExampleMode)}; got {self.mode!r}")
         if (self.mode == "group") != (self.network.norm == "group"):
             raise ValueError(
                 f'`mode` "group" goes with a network of norm "group", and the others with "batch"; '
@@ -196,7 +203,8 @@ class ImageAgreementLearner(eqx.Module):
             return coupled_statistics(
                 lambda model: losses(model, frozen=False), model, at_once=self.at_once
             )
-        return per_example_statistics(lambda model: losses(model, frozen=True), model)
+        frozen = self.mode != "split"
+        return per_example_statistics(lambda model: losses(model, frozen=frozen), model)
 
     def _optimizer(self) -> Any:
         def schedule(step: Any) -> Float[Array, ""]:

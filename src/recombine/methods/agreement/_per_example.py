@@ -1,10 +1,11 @@
 """Every example its own environment: the sums that the rules need, at the right price.
 
-Two ways, for two kinds of networks. Where examples do not meet inside the network, one backward
-pass through tallied layers is enough (`per_example_statistics`). Where they do, as in batch
-normalisation, an example's loss depends on the whole batch, and its gradient takes a backward pass
-over the whole batch (`coupled_statistics`), as in the authors' code; only the forward pass is
-shared.
+Where examples do not meet inside the network, one backward pass through tallied layers gives them
+(`per_example_statistics`). Where they do, as in batch normalisation, the same pass shares the
+gradient of the batch out among the examples, by the activations through which it comes. Should
+every example have the gradient of its own loss there, with its paths through the others, each takes
+a backward pass over the whole batch (`coupled_statistics`), as in the authors' code; only the
+forward pass is shared.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,9 @@ def per_example_statistics(
     """Returns the losses, what comes with them, and the sums over the examples' gradients.
 
     All weights must be used in tallied layers (`tallied_conv`, `tallied_linear`,
-    `tallied_scale_and_shift`), each once, and nothing in the network may couple the examples.
+    `tallied_scale_and_shift`), each once. If something in the network couples the examples, the
+    total is still the gradient of the summed losses, and the signs are those of the shares that
+    come through each example's activations.
 
     Args:
         losses: returns the loss of every example, and anything else of use (or `None`).

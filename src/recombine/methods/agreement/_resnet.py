@@ -26,6 +26,7 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recombine.methods.agreement._pooling import max_over_squares
 from recombine.methods.agreement._tallied_layers import (
     tallied_conv,
     tallied_linear,
@@ -113,7 +114,7 @@ class FastResNet(eqx.Module):
         """Returns the logits, and the statistics of the batch.
 
         Args:
-            images: normalised images, channels last; their sides must divide by 8.
+            images: normalised images, channels last, square, with sides that divide by 8.
             statistics: what to normalise by, for evaluation; without them, by the batch itself.
             frozen: whether the batch's statistics are constants of the backward pass, so that an
                 example's gradient has no path through the other examples.
@@ -132,12 +133,12 @@ class FastResNet(eqx.Module):
             return jax.nn.relu(tallied_scale_and_shift(x, block.scale, block.shift))
 
         x = cbr("prep", images)
-        x = _pool(cbr("layer1", x))
+        x = max_over_squares(cbr("layer1", x), 2)
         x = x + cbr("res1b", cbr("res1a", x))
-        x = _pool(cbr("layer2", x))
-        x = _pool(cbr("layer3", x))
+        x = max_over_squares(cbr("layer2", x), 2)
+        x = max_over_squares(cbr("layer3", x), 2)
         x = x + cbr("res3b", cbr("res3a", x))
-        features = jnp.max(x, axis=(1, 2))
+        features = max_over_squares(x, x.shape[1])[:, 0, 0]
         return tallied_linear(features, self.head) * OUTPUT_SCALE, seen
 
 
@@ -221,14 +222,3 @@ def _normalize_groups(x: Float[Array, "examples rows columns channels"]) -> Arra
     mean = jnp.mean(grouped, axis=(1, 2, 4), keepdims=True)
     variance = jnp.var(grouped, axis=(1, 2, 4), keepdims=True)
     return ((grouped - mean) * jax.lax.rsqrt(variance + EPS)).reshape(x.shape)
-
-
-def _pool(x: Float[Array, "examples rows columns channels"]) -> Array:
-    """Takes the maximum of every 2 x 2 positions.
-
-    Ties share the gradient, where other libraries give it to the first; after a ReLU ties are
-    zeros, which pass no gradient on.
-    """
-    examples, rows, columns, channels = x.shape
-    squares = x.reshape(examples, rows // 2, 2, columns // 2, 2, channels)
-    return jnp.max(squares, axis=(2, 4))

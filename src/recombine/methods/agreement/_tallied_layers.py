@@ -9,8 +9,10 @@ of signs:
     grads = jax.grad(sum_of_losses)(wrapped)      # every gradient is Tallied(sum, sum of signs)
 
 So one backward pass over the batch gives both sums, and no example's gradient of the whole network
-ever exists. It holds for layers that take each example for itself. What couples the examples of a
-batch, such as batch normalisation in training, must be a constant in the backward pass.
+ever exists. An example's gradient is here what comes through its own activations. In a network that
+takes each example for itself, that is the gradient of its loss. Where something couples the
+examples, such as batch normalisation in training, it is a share of the batch's gradient, in which
+the paths between examples count for the one where they arrive.
 
 A weight must go through exactly one layer of this file, once: signs of a sum are not the sum of
 signs. `Tallied` is no array, so that any other use of it is an error and not a wrong number.
