@@ -1,0 +1,443 @@
+"""Training a dynamics model with adaptive or fixed skips (Neitz, thesis, §2.3 and App. A).
+
+A step takes a batch of trajectories, rolls the model along each, and follows the gradient with
+Adam. An epoch visits every trajectory once, in a fresh order. The data stay on the device; where a
+run has several phases, they are exchanged at given steps, and everything else goes on.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from recombine.methods.skipping._aligned_loss import aligned_loss, free_run
+from recombine.methods.skipping._data import Trajectories
+from recombine.methods.skipping._evaluation import (
+    Scores,
+    evaluation_depth,
+    read_free_run,
+    read_matched_run,
+    score_outcomes,
+)
+from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss, as_floats
+from recombine.methods.skipping._loss import Batch, Rollout, skip_loss
+from recombine.methods.skipping._outcome import (
+    LearnedReader,
+    LearnedReaderShape,
+    OutcomeReader,
+    reader_loss,
+)
+from recombine.methods.skipping._schedules import Schedule
+from recombine.methods.skipping._skips import Coins, Skips, flip_coins
+
+Metrics = dict[str, Float[Array, ""]]
+
+Matching = Literal["greedy", "global", "soft"]
+"""One prediction after the other; all of a trajectory at once; or softly, over all alignments."""
+
+
+class Phase(eqx.Module):
+    """The data of one part of a run."""
+
+    train: Trajectories
+    validation: Trajectories
+    name: str = eqx.field(static=True, default="only")
+
+
+class SkipTraining(NamedTuple):
+    """The state of one seed."""
+
+    model: Any
+    reader: LearnedReader | None  # where one is trained
+    optimizer: Any
+    order: Int[Array, " items"]  # of this epoch
+    counts: Float[Array, " batches"]  # of the last epoch: predictions per trajectory
+    advances: Float[Array, " batches"]  # and frames per trajectory
+    model_evaluations: Int[Array, ""]
+    padded_evaluations: Int[Array, ""]  # with those of trajectories that waited for others
+    step: Int[Array, ""]
+
+
+class SkipLearner(eqx.Module):
+    """A dynamics model, how its predictions are matched with frames, and a reader of outcomes.
+
+    `Skips(1, 21)` with exploration is the full method; with `exploration_steps=0` in the schedule
+    it is the one without exploration, with `Skips(k, k)` the baseline that predicts every k-th
+    frame.
+    The reader is given, or trained (`learned_reader`), or there is none.
+
+    Metrics: `accuracy_soft` is the mean probability of the true outcome, as published;
+    `accuracy_hard` the share of outcomes that were the likeliest. `depth` is N, the steps of a free
+    run. `model_evaluations` counts the model's training calls that were needed,
+    `padded_evaluations` those that were made.
+    """
+
+    phases: tuple[Phase, ...]
+    reader: OutcomeReader | None = None
+    schedule: Schedule = eqx.field(default_factory=Schedule)
+    temperature: Float[Array, ""] = eqx.field(converter=jnp.float32, default=1e-3)
+    step_cost: Float[Array, ""] = eqx.field(converter=jnp.float32, default=0.0)
+    switch_steps: Int[Array, " switches"] = eqx.field(
+        converter=lambda steps: jnp.asarray(steps, jnp.int32), default=()
+    )
+    """The steps before which the next phase begins."""
+    model: Callable[[PRNGKeyArray], Any] = eqx.field(static=True, kw_only=True)
+    skips: Skips = eqx.field(static=True, default=Skips())
+    frame_loss: FrameLoss = eqx.field(static=True, default=BINARY_CROSS_ENTROPY)
+    learned_reader: LearnedReaderShape | None = eqx.field(static=True, default=None)
+    matching: Matching = eqx.field(static=True, default="greedy")
+    aligned_steps: int | None = eqx.field(static=True, default=None)
+    """How far the model runs freely before its predictions are aligned; None: to the end."""
+    batch_size: int = eqx.field(static=True, default=2)
+    shuffle: bool = eqx.field(static=True, default=True)
+    rematerialize: bool = eqx.field(static=True, default=False)
+    num_watched: int = eqx.field(static=True, default=125)
+    """So many validation trajectories are measured between; all of them at the end."""
+    at_once: int = eqx.field(static=True, default=50)
+    """How many trajectories are evaluated together."""
+    num_inspected: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self) -> None:
+        if not self.phases or len(self.switch_steps) != len(self.phases) - 1:
+            raise ValueError(
+                f"`switch_steps` must have one step for each change of phase; got "
+                f"{len(self.phases)} phases and {len(self.switch_steps)} steps"
+            )
+        shapes = {phase.train.frames.shape for phase in self.phases}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"the training frames of all phases must have one shape; got {sorted(shapes)}. "
+                f"`as_trajectories(..., time=...)` pads them"
+            )
+        (items, time, *_) = next(iter(shapes))
+        if not 1 <= self.batch_size <= items:
+            raise ValueError(
+                f"`batch_size` must be between 1 and the {items} trajectories; got "
+                f"{self.batch_size}"
+            )
+        if self.skips.longest > time - 1:
+            raise ValueError(
+                f"a horizon of {self.skips.longest} needs trajectories of at least "
+                f"{self.skips.longest + 1} frames; the longest has {time}"
+            )
+        if self.matching not in ("greedy", "global", "soft"):
+            raise ValueError(
+                f'`matching` must be "greedy", "global" or "soft"; got {self.matching!r}'
+            )
+        if self.matching != "greedy" and self.skips.shortest != 1:
+            raise ValueError(f"global alignment needs a shortest skip of 1; got {self.skips}")
+        if self.reader is not None and self.learned_reader is not None:
+            raise ValueError("give a `reader` or a `learned_reader` to train, not both")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many batches visit every trajectory once; an incomplete last batch is dropped."""
+        return len(self.phases[0].train.lengths) // self.batch_size
+
+    def init(self, key: PRNGKeyArray) -> SkipTraining:
+        """Draws the model and, where one is trained, the reader."""
+        model_key, reader_key = jr.split(key)
+        model = self.model(model_key)
+        reader = None if self.learned_reader is None else self.learned_reader(reader_key)
+        blank = jnp.zeros(self.steps_per_epoch)
+        return SkipTraining(
+            model=model,
+            reader=reader,
+            optimizer=_adam().init(eqx.filter((model, reader), eqx.is_inexact_array)),
+            order=jnp.arange(len(self.phases[0].train.lengths)),
+            counts=blank,
+            advances=blank,
+            model_evaluations=jnp.int32(0),
+            padded_evaluations=jnp.int32(0),
+            step=jnp.int32(0),
+        )
+
+    def step(self, state: SkipTraining, key: PRNGKeyArray) -> tuple[SkipTraining, Metrics]:
+        """Matches one batch, and makes one update."""
+        order_key, coin_key, reader_key = jr.split(key, 3)
+        place = state.step % self.steps_per_epoch
+        order = state.order
+        if self.shuffle:
+            shuffled = jr.permutation(order_key, len(order))
+            order = jnp.where(place == 0, shuffled, order)
+        items = jax.lax.dynamic_slice_in_dim(order, place * self.batch_size, self.batch_size)
+        batch, labels = self._batch(items, state.step)
+        coins = flip_coins(coin_key, batch.frames.shape[1] - 1, self.batch_size)
+
+        def loss_of(parts: tuple[Any, Any]) -> tuple[Float[Array, ""], tuple[Any, Rollout]]:
+            model, reader = parts
+            loss, rollout = self._loss(model, batch, coins, state.step)
+            total = loss
+            if reader is not None:  # its gradient does not reach the model, nor the other way
+                total = loss + reader_loss(reader, batch, labels, rollout, reader_key)
+            return total, (loss, rollout)
+
+        parts = (state.model, state.reader)
+        (_, (loss, rollout)), grads = eqx.filter_value_and_grad(loss_of, has_aux=True)(parts)
+        updates, optimizer = _adam().update(grads, state.optimizer)
+        rate = self.schedule.rate(state.step)
+        updates = jax.tree.map(lambda update: -rate * update, updates)
+        model, reader = eqx.apply_updates(parts, updates)
+        advance = jnp.max(rollout.matched, axis=0).clip(0)
+        count = jnp.sum(rollout.num_predictions)
+        needed, made = self._evaluations(rollout)
+        new = SkipTraining(
+            model=model,
+            reader=reader,
+            optimizer=optimizer,
+            order=order,
+            counts=state.counts.at[place].set(jnp.mean(rollout.num_predictions)),
+            advances=state.advances.at[place].set(jnp.mean(advance)),
+            model_evaluations=state.model_evaluations + needed,
+            padded_evaluations=state.padded_evaluations + made,
+            step=state.step + 1,
+        )
+        return new, {
+            "loss": loss,
+            "predictions": jnp.mean(rollout.num_predictions),
+            "mean_skip": jnp.sum(advance) / jnp.maximum(count, 1),
+            "longest_skip": jnp.max(_skips_of(rollout)).astype(jnp.float32),
+            "exploration": self.schedule.exploration(state.step),
+            "truth": self.schedule.truth(state.step),
+            "learning_rate": rate,
+        }
+
+    def evaluate(self, state: SkipTraining, key: PRNGKeyArray) -> Metrics:
+        """Measures free runs on some validation trajectories, of every phase.
+
+        What has no phase in its name is of the phase that the run is in.
+        """
+        del key
+        return self._counters(state) | self._scores(state, self.num_watched)
+
+    def final(self, state: SkipTraining, key: PRNGKeyArray) -> Metrics:
+        """Measures free runs on all validation trajectories, and runs that stop at the end.
+
+        `accuracy_matched` lets the truth decide where a run ends; `mean_skip` and `longest_skip`
+        are those of such runs.
+        """
+        del key
+        metrics = self._scores(state, None)
+        reader = self._reader(state)
+        if reader is not None:
+            metrics |= self._select(state, [
+                self._follow(state.model, reader, phase.validation) for phase in self.phases
+            ])  # fmt: skip
+        return metrics
+
+    def inspect(self, state: SkipTraining, key: PRNGKeyArray) -> dict[str, Array]:
+        """Returns a few validation trajectories with what the model makes of them.
+
+        `predictions` and `matched` are of a free run that is matched as it goes, `costs` are the
+        losses against all candidates; `rollout` is the free run, as long as a trajectory can be.
+        """
+        del key
+        data = self.phases[-1].validation
+        items = jnp.arange(min(self.num_inspected, len(data.lengths)))
+        batch = data.batch(items)
+        time = batch.frames.shape[1]
+        _, rollout = skip_loss(
+            state.model,
+            batch,
+            _no_coins(time - 1, len(items)),
+            skips=self.skips,
+            frame_loss=self.frame_loss,
+            keep_predictions=True,
+            keep_costs=True,
+        )
+        assert rollout.predictions is not None
+        assert rollout.costs is not None
+        first = as_floats(batch.frames[:, 0])
+        free = free_run(state.model, first, time - 1, batch.context)
+        return {
+            "frames": batch.frames,
+            "lengths": batch.lengths,
+            "labels": data.labels[items],
+            "predictions": _like(batch.frames, rollout.predictions.swapaxes(0, 1)),
+            "matched": rollout.matched.T,
+            "costs": rollout.costs.swapaxes(0, 1),
+            "rollout": _like(batch.frames, free.swapaxes(0, 1)),
+            "depth": self.depth(state),
+        }
+
+    def depth(self, state: SkipTraining) -> Int[Array, ""]:
+        """Returns N, for how many steps a free run is watched."""
+        is_known = jnp.arange(self.steps_per_epoch) < state.step
+        return evaluation_depth(state.counts, is_known)
+
+    def _loss(
+        self, model: Any, batch: Batch, coins: Coins, step: Int[Array, ""]
+    ) -> tuple[Float[Array, ""], Rollout]:
+        keep = self.learned_reader is not None
+        if self.matching == "greedy":
+            return skip_loss(
+                model,
+                batch,
+                coins,
+                skips=self.skips,
+                exploration=self.schedule.exploration(step),
+                truth=self.schedule.truth(step),
+                frame_loss=self.frame_loss,
+                keep_predictions=keep,
+                rematerialize=self.rematerialize,
+            )
+        return aligned_loss(
+            model,
+            batch,
+            coins,
+            skips=self.skips,
+            truth=self.schedule.truth(step),
+            frame_loss=self.frame_loss,
+            temperature=self.temperature if self.matching == "soft" else None,
+            step_cost=self.step_cost,
+            steps=self.aligned_steps,
+            keep_predictions=keep,
+            rematerialize=self.rematerialize,
+        )
+
+    def _evaluations(self, rollout: Rollout) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """Returns how many calls of the model a batch needed, and how many were made.
+
+        Before a hard alignment the model runs freely once more; a soft one is that run itself.
+        """
+        needed = jnp.sum(rollout.num_predictions)
+        made = self.batch_size * rollout.num_steps
+        free = self.batch_size * len(rollout.matched)
+        if self.matching == "global":
+            return needed + free, made + free
+        return (needed, made) if self.matching == "greedy" else (made, made)
+
+    def _batch(
+        self, items: Int[Array, " batch"], step: Int[Array, ""]
+    ) -> tuple[Batch, Int[Array, " batch"]]:
+        """Picks trajectories of the present phase; gathering from all is cheap."""
+        picked = [(phase.train.batch(items), phase.train.labels[items]) for phase in self.phases]
+        now = self._phase(step)
+        chosen = picked[0]
+        for number, other in enumerate(picked[1:], start=1):
+            chosen = jax.tree.map(lambda a, b, n=number: jnp.where(now >= n, b, a), chosen, other)
+        return chosen
+
+    def _phase(self, step: Int[Array, ""]) -> Int[Array, ""]:
+        return jnp.sum(step >= self.switch_steps)
+
+    def _reader(self, state: SkipTraining) -> OutcomeReader | None:
+        return self.reader if state.reader is None else state.reader
+
+    def _select(self, state: SkipTraining, of_phases: list[Metrics]) -> Metrics:
+        """Names the metrics of every phase, and gives those of the present one their short name."""
+        now = self._phase(state.step)
+        chosen = of_phases[0]
+        for number, other in enumerate(of_phases[1:], start=1):
+            chosen = {name: jnp.where(now >= number, other[name], chosen[name]) for name in other}
+        if len(of_phases) == 1:
+            return chosen
+        named = {
+            f"{name}/{phase.name}": value
+            for phase, metrics in zip(self.phases, of_phases, strict=True)
+            for name, value in metrics.items()
+        }
+        return chosen | named
+
+    def _counters(self, state: SkipTraining) -> Metrics:
+        count = jnp.maximum(jnp.sum(state.counts), 1.0)
+        return {
+            "depth": self.depth(state).astype(jnp.float32),
+            "mean_skip": jnp.sum(state.advances) / count,
+            "model_evaluations": state.model_evaluations.astype(jnp.float32),
+            "padded_evaluations": state.padded_evaluations.astype(jnp.float32),
+            "epoch": state.step / self.steps_per_epoch,
+        }
+
+    def _scores(self, state: SkipTraining, count: int | None) -> Metrics:
+        reader = self._reader(state)
+        return self._select(state, [
+            self._validation_loss(state.model, phase.validation, count)
+            if reader is None
+            else self._free_runs(state, reader, phase.validation, count)
+            for phase in self.phases
+        ])  # fmt: skip
+
+    def _free_runs(
+        self, state: SkipTraining, reader: OutcomeReader, data: Trajectories, count: int | None
+    ) -> Metrics:
+        depth = self.depth(state)
+
+        def measure(items: Int[Array, " batch"]) -> tuple[Scores, Array]:
+            first = as_floats(data.frames[items, 0])
+            context = None if data.context is None else data.context[items]
+            seen = read_free_run(state.model, reader, first, depth, context)
+            return score_outcomes(reader, seen.evidence, data.labels[items]), seen.steps_present
+
+        scores, present = self._over(data, count, measure)
+        return {
+            "accuracy_soft": jnp.mean(scores.soft),
+            "accuracy_hard": jnp.mean(scores.hard),
+            "object_steps": jnp.mean(present),
+            "object_kept": jnp.mean(present >= depth),
+        }
+
+    def _follow(self, model: Any, reader: OutcomeReader, data: Trajectories) -> Metrics:
+        def measure(items: Int[Array, " batch"]) -> tuple[Scores, Array, Array, Array]:
+            run = read_matched_run(model, reader, data.batch(items), self.skips, self.frame_loss)
+            seen = run.outcomes
+            scores = score_outcomes(reader, seen.evidence, data.labels[items])
+            return scores, seen.num_predictions, run.reached, run.longest_skip
+
+        scores, counts, reached, longest = self._over(data, None, measure)
+        return {
+            "accuracy_matched": jnp.mean(scores.soft),
+            "mean_skip": jnp.sum(reached) / jnp.maximum(jnp.sum(counts), 1),
+            "longest_skip": jnp.max(longest).astype(jnp.float32),
+        }
+
+    def _validation_loss(self, model: Any, data: Trajectories, count: int | None) -> Metrics:
+        def measure(items: Int[Array, " batch"]) -> tuple[Array, Array]:
+            batch = data.batch(items)
+            _, rollout = skip_loss(
+                model,
+                batch,
+                _no_coins(batch.frames.shape[1] - 1, len(items)),
+                skips=self.skips,
+                frame_loss=self.frame_loss,
+            )
+            return jnp.sum(rollout.losses, axis=0), rollout.num_predictions
+
+        losses, counts = self._over(data, count, measure)
+        return {"validation_loss": jnp.sum(losses) / jnp.maximum(jnp.sum(counts), 1)}
+
+    def _over(self, data: Trajectories, count: int | None, measure: Callable[[Array], Any]) -> Any:
+        """Measures the first `count` trajectories, some at a time; the last ones fill up."""
+        total = len(data.lengths) if count is None else min(count, len(data.lengths))
+        size = min(self.at_once, total)
+        chunks = -(-total // size)
+        items = jnp.minimum(jnp.arange(chunks * size), total - 1).reshape(chunks, size)
+        results = jax.lax.map(measure, items)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1)[:total], results)
+
+
+def _adam() -> optax.GradientTransformation:
+    return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+
+
+def _no_coins(steps: int, batch: int) -> Coins:
+    """Coins that never fall: no exploration, and the model is fed its own predictions."""
+    ones = jnp.ones((steps, batch))
+    return Coins(ones, ones, ones)
+
+
+def _skips_of(rollout: Rollout) -> Int[Array, "steps batch"]:
+    before = jnp.concatenate([jnp.zeros_like(rollout.matched[:1]), rollout.matched[:-1]])
+    return jnp.where(rollout.matched >= 0, rollout.matched - before, 0)
+
+
+def _like(frames: Array, predictions: Float[Array, "..."]) -> Array:
+    """Turns predicted images into bytes, as the true ones are."""
+    if jnp.issubdtype(frames.dtype, jnp.integer):
+        return jnp.round(255 * jnp.clip(predictions, 0, 1)).astype(frames.dtype)
+    return predictions

@@ -1,0 +1,117 @@
+"""The same falls as state vectors, for models that need no images.
+
+A frame is the ball's place and velocity, scaled to about one. The board, which never changes, is
+the context: six rows of five sliders and six rows of five funnels, without what is hidden. A model
+sees the slider and the funnel that are next (`board_view`).
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from recombine.tasks.funnel_board._boards import COLUMNS, HALF_WIDTH
+from recombine.tasks.funnel_board._falls import BallFalls
+from recombine.tasks.funnel_board._outcome import NUM_PLATFORMS, SMOOTHING
+from recombine.tasks.trajectories import Trajectories
+
+SCALE = np.asarray([HALF_WIDTH, 10.5, 5.0, 10.0], np.float32)  # x, y, and their velocities
+STATE_SIZE = 4
+"""Place from left to right, height, and the two velocities."""
+
+VIEW_SIZE = 16
+"""How many numbers `board_view` returns."""
+
+AHEAD = 0.6  # units below the ball, around which the next slider and funnel are looked for
+LOW = -9.0  # below this height a platform is certain
+
+
+def state_vectors(falls: BallFalls, *, time: int | None = None) -> Trajectories:
+    """Returns the falls as float32 vectors of shape (items, time, 4), with their boards.
+
+    Args:
+        falls: what happened.
+        time: frames per fall, by default those of the longest; the last frame fills the rest.
+    """
+    longest = int(falls.lengths.max())
+    time = longest if time is None else time
+    if time < longest:
+        raise ValueError(f"`time` must be at least {longest}, the longest fall; got {time}")
+    last = np.minimum(np.arange(time)[None], falls.lengths[:, None] - 1)[..., None]
+    both = np.concatenate([falls.positions, falls.velocities], axis=-1)
+    frames = (np.take_along_axis(both, last, axis=1) / SCALE).astype(np.float32)
+    return Trajectories(frames, falls.lengths, falls.labels, _context(falls))
+
+
+def board_view(state: Float[Array, " 4"], context: Float[Array, "2 6 5 5"]) -> Float[Array, " 16"]:
+    """Returns what is next to the ball: its velocity, the slider and the funnel just below.
+
+    Of the funnel row the second nearest column counts too: rims overlap.
+    """
+    x, y = state[0] * SCALE[0], state[1] * SCALE[1]
+    sliders, funnels = context[0], context[1]
+    slider_row = jnp.clip(jnp.round((y - AHEAD) / 3 + 3.5), 1, 6).astype(jnp.int32) - 1
+    funnel_row = jnp.clip(jnp.round((y - AHEAD) / 3 + 3.0), 0, 5).astype(jnp.int32)
+    slider = sliders[slider_row][_nearest(x, sliders[slider_row])[0]]
+    order = _nearest(x, funnels[funnel_row])
+    funnel, neighbor = funnels[funnel_row][order[0]], funnels[funnel_row][order[1]]
+    return jnp.concatenate(
+        [
+            state,
+            jnp.stack([x - slider[1], y - slider[2], 2 * slider[3], slider[4] - 1.4]),
+            jnp.stack([x - funnel[1], y - funnel[2], funnel[0], funnel[3] - 1.46]),
+            jnp.stack([x - neighbor[1], y - neighbor[2], neighbor[0], funnel[4] * 4 - 1]),
+        ]
+    )
+
+
+class PlatformStateReader(eqx.Module):
+    """Tells from state vectors on which of the five platforms the ball fell."""
+
+    num_classes: int = eqx.field(static=True, default=NUM_PLATFORMS)
+
+    def look(self, first: Float[Array, " 4"], context: Array | None = None) -> None:
+        """Remembers nothing of the first frame."""
+        del first, context
+
+    def evidence(self, memory: None, frame: Float[Array, " 4"]) -> Float[Array, " classes"]:
+        """Says above which platform the ball is, once it is low."""
+        del memory
+        x, y = frame[0] * SCALE[0], frame[1] * SCALE[1]
+        column = jnp.floor((x + HALF_WIDTH) / 2.5)
+        return ((column == jnp.arange(NUM_PLATFORMS)) & (y < LOW)).astype(jnp.float32)
+
+    def probabilities(self, evidence: Float[Array, " classes"]) -> Float[Array, " classes"]:
+        """Turns the evidence of all frames into probabilities; without any they are equal."""
+        return (evidence + SMOOTHING) / (jnp.sum(evidence) + NUM_PLATFORMS * SMOOTHING)
+
+    def is_present(self, frame: Float[Array, " 4"]) -> Bool[Array, ""]:
+        """Says whether the ball is on the board."""
+        return (jnp.abs(frame[0]) <= 1) & (frame[1] >= -1.05) & (frame[1] <= 1)
+
+
+def _nearest(x: Float[Array, ""], row: Float[Array, "5 5"]) -> Int[Array, " 5"]:
+    """Orders the columns of a row by their distance; places that do not exist come last."""
+    return jnp.argsort(jnp.abs(x - row[:, 1]))
+
+
+def _context(falls: BallFalls) -> Float[np.ndarray, "items 2 6 5 5"]:
+    """Puts presence, centre and two sizes of every slider and funnel side by side."""
+    boards = falls.boards
+    exists = np.asarray(boards.has_slider)[..., None]
+    sliders = [
+        exists,
+        np.where(exists, boards.slider_center, [1e3, 0.0]),
+        boards.slider_angle[..., None],
+        boards.slider_length[..., None],
+    ]
+    # Rows 1, 3 and 5 of the funnels have four places; an absent funnel keeps its place.
+    is_place = np.arange(COLUMNS)[None] < np.where(np.arange(6) % 2 == 0, 5, 4)[:, None]
+    funnels = [
+        np.asarray(boards.has_funnel)[..., None],
+        np.where(is_place[None, ..., None], boards.funnel_center, [1e3, 0.0]),
+        boards.funnel_height[..., None],
+        boards.funnel_thickness[..., None],
+    ]
+    both = [np.concatenate(parts, axis=-1) for parts in (sliders, funnels)]
+    return np.stack(both, axis=1).astype(np.float32)

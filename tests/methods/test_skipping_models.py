@@ -1,0 +1,120 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from recombine.methods.skipping import (
+    VectorModel,
+    VectorModelShape,
+    VideoModel,
+    VideoModelShape,
+)
+
+ARCHITECTURES = ("simple", "dilated", "strided")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_compilation(quick_compilation):
+    """This module compiles much and computes little."""
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kernels", "parameters"),
+    [
+        ("simple", 32, 130_787),
+        ("simple", 48, 292_179),
+        ("dilated", 32, 130_787),
+        ("dilated", 48, 292_179),
+        ("strided", 32, 106_211),
+        ("strided", 48, 236_883),
+    ],
+)
+def test_the_models_are_as_large_as_published(architecture, kernels, parameters):
+    shapes = eqx.filter_eval_shape(VideoModelShape(architecture, kernels), jr.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == parameters
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("shape", [(126, 75, 3), (64, 64, 3)])
+def test_an_image_comes_back_in_its_size(architecture, shape):
+    make = VideoModelShape(architecture, 2)
+    result = eqx.filter_eval_shape(lambda key: make(key)(jnp.zeros(shape)), jr.key(0))
+    assert (result.shape, result.dtype) == (shape, jnp.float32)
+
+
+@pytest.mark.parametrize(("architecture", "reach"), [("simple", 11), ("dilated", 14)])
+def test_no_pixel_sees_further_than_the_receptive_field(architecture, reach):
+    changed = influence(architecture)
+    far = np.argwhere(changed) - 16
+    assert np.abs(far).max() == reach
+
+
+def test_the_strided_model_sees_about_as_far():
+    far = np.argwhere(influence("strided")) - 16
+    assert 10 <= np.abs(far).max() <= 14
+
+
+def influence(architecture):
+    """Says which pixels change when the one in the middle does."""
+
+    @jax.jit
+    def predict(key, value):
+        model = VideoModel(architecture, 4, key=key, precision="highest")
+        # Positive weights let no change hide behind a ReLU.
+        model = jax.tree.map(lambda leaf: jnp.abs(leaf) * 0.1, model)
+        return model(jnp.full((33, 33, 3), 0.5).at[16, 16].set(value))
+
+    both = predict(jr.key(1), 0.5), predict(jr.key(1), 1.0)
+    assert all(bool(jnp.all((b > 0) & (b < 1))) for b in both)
+    return np.asarray(jnp.any(both[0] != both[1], axis=-1))
+
+
+def test_weights_start_uniform_and_biases_at_zero():
+    model = eqx.filter_jit(VideoModelShape("strided", 8))(jr.key(0))
+    for layer in model.layers:
+        rows, columns, inputs, _ = layer.weight.shape
+        bound = (6 / (rows * columns * inputs)) ** 0.5
+        assert float(jnp.max(jnp.abs(layer.weight))) <= bound
+        assert float(jnp.max(jnp.abs(layer.weight))) > 0.9 * bound
+        assert float(jnp.max(jnp.abs(layer.bias))) == 0
+
+
+@pytest.mark.slow
+def test_half_precision_stays_near():
+    image = jr.uniform(jr.key(0), (12, 12, 3))
+    shapes = [VideoModelShape("dilated", 4, p) for p in ("highest", "bfloat16")]
+    results = [jax.jit(lambda x, s=shape: s(jr.key(1))(x))(image) for shape in shapes]
+    assert results[1].dtype == jnp.float32
+    np.testing.assert_allclose(results[0], results[1], atol=0.05)
+
+
+def test_a_vector_model_starts_by_copying():
+    state = jnp.array([1.0, -2.0, 3.0, 0.5])
+    copied = jax.jit(lambda key: VectorModel(4, (8,), key=key)(state))(jr.key(0))
+    assert copied.tolist() == state.tolist()
+
+
+def test_a_vector_model_sees_what_it_is_shown():
+    def view(state, context):
+        return jnp.concatenate([state, context])
+
+    shape = VectorModelShape(2, (8,), view, 5)
+    model = eqx.tree_at(lambda m: m.weights[-1], shape(jr.key(0)), jnp.ones((8, 2)))
+    near, far = (model(jnp.ones(2), c * jnp.ones(3)) for c in (0.0, 1.0))
+    assert near.tolist() != far.tolist()
+    assert shape == VectorModelShape(2, (8,), view, 5)  # made again, it compiles nothing anew
+
+
+def test_bad_sizes_are_refused():
+    with pytest.raises(ValueError, match="`architecture` must be"):
+        VideoModelShape("deep")
+    with pytest.raises(ValueError, match="`precision` must be"):
+        VideoModelShape(precision="half")
+    with pytest.raises(ValueError, match="`kernels` must be at least 1"):
+        VideoModelShape(kernels=0)
+    with pytest.raises(ValueError, match="`state_size` and `hidden`"):
+        VectorModelShape(0)
+    with pytest.raises(ValueError, match="`view` and `view_size` go together"):
+        VectorModelShape(2, view_size=3)

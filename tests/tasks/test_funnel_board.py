@@ -1,0 +1,225 @@
+import hashlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from recombine.tasks import funnel_board as fb
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_compilation(quick_compilation):
+    """This module compiles much and computes little."""
+
+
+@pytest.fixture(scope="module")
+def falls():
+    return fb.load_falls(60, seed=2)
+
+
+@pytest.fixture(scope="module")
+def few(falls):
+    """The first of the falls, drawn; made again alone, they are the same."""
+    return fb.render(fb.load_falls(4, seed=2, keep=False))
+
+
+def test_boards_are_as_described(falls):
+    for item in range(60):
+        board = falls.board_of(item)
+        assert board.start in (-2.5, 0.0, 2.5, 5.0)
+        assert board.has_slider.sum(axis=1).tolist() == [4, 5, 4, 5, 4, 5]  # rows 1 to 6
+        assert board.has_funnel[0].all()
+        assert not board.has_funnel[1::2, 4].any()
+        assert (board.slider_angle[1::2, 0] < 0).all()  # the left one tips to the right
+        assert (board.slider_angle[1::2, 4] > 0).all()
+        assert (np.pi / 24 - 1e-6 <= np.abs(board.slider_angle)).all()
+        assert set(np.unique(board.funnel_restitution)) <= {0.02, 0.6}
+        assert ((board.funnel_gap >= 0.5225 - 1e-6) & (board.funnel_gap <= 0.55)).all()
+    share = np.mean(falls.boards.has_funnel[:, 2])  # of a row with five places
+    assert 0.62 < share < 0.78
+
+
+def test_a_funnel_is_as_wide_as_the_pitch_and_open_below():
+    height, thickness, gap = np.array(1.5), np.array(0.2), np.array(0.53)
+    line = fb.wall_line(height, thickness, gap)
+    np.testing.assert_allclose(line[0], [(0.2 + 0.53) / 2, -0.75], atol=1e-6)
+    np.testing.assert_allclose(line[-1], [2.75 / 2 - 0.1, 0.75], atol=1e-6)
+    assert (np.diff(line, axis=0) > 0).all()
+
+
+@pytest.mark.parametrize("variant", ["standard", "zero-bounce"])
+def test_every_ball_lands_on_exactly_one_platform(variant):
+    falls = fb.load_falls(60, seed=2, variant=variant)
+    for item, length in enumerate(falls.lengths):
+        assert length <= 251
+        x, y = falls.positions[item, :length].T
+        assert y[:-1].min() > -10.5
+        assert -10.51 < y[-1] < -10.1  # at most two steps after it touched the platform
+        assert y[0] == 9.5
+        bucket = np.floor(6 * (x[-1] + 6.25) / 15)
+        assert bucket == falls.labels[item]
+        centers = falls.boards.funnel_center[item, 0, :, 0]
+        assert np.argmin(np.abs(centers - x[-1])) == falls.labels[item]
+
+
+def test_no_ball_enters_a_wall(falls):
+    boards = [falls.board_of(item) for item in range(20)]
+    for things in fb.make_things(boards, fb.STANDARD):
+        for item in range(20):
+            path = falls.positions[item, : falls.lengths[item], None]
+            segments = things.segments[item].reshape(-1, 4)
+            a, edge = segments[:, :2], segments[:, 2:] - segments[:, :2]
+            share = np.sum((path - a) * edge, axis=-1) / np.sum(edge**2, axis=-1)
+            nearest = a + np.clip(share, 0, 1)[..., None] * edge
+            distance = np.sqrt(np.sum((path - nearest) ** 2, axis=-1))
+            assert distance.min() > 0.25 - 0.02
+
+
+def test_falls_look_like_the_published_ones(falls):
+    calm = fb.load_falls(60, seed=2, variant="zero-bounce")
+    assert 110 <= falls.lengths.mean() <= 134
+    assert 88 <= calm.lengths.mean() <= 107
+    assert (calm.labels == falls.labels).mean() >= 0.8
+    assert (calm.boards.slider_angle == falls.boards.slider_angle).all()  # the same boards
+    given_up = falls.attempts.sum() / (falls.attempts.sum() + 60)
+    assert 0.03 <= given_up <= 0.3
+
+
+def test_a_ball_alone_falls_as_it_does_among_others(falls):
+    boards = [falls.board_of(item) for item in range(6)]
+    together, alone = fb.simulate(boards), fb.simulate(boards[4:5])
+    length = alone.lengths[0]
+    assert together.positions[4, :length].tobytes() == alone.positions[0, :length].tobytes()
+
+
+def test_what_bounces_is_the_larger_of_two(falls):
+    funnels, sliders, platforms = fb.make_things([falls.board_of(0)], fb.STANDARD)
+    assert set(np.unique(funnels.restitution)) <= {0.2, 0.6}
+    assert set(np.unique(sliders.restitution)) == {0.2}
+    assert set(np.unique(platforms.restitution)) == {0.2}
+    funnels, sliders, _ = fb.make_things([falls.board_of(0)], fb.ZERO_BOUNCE)
+    assert set(np.unique(funnels.restitution)) == {0.05}
+    assert set(np.unique(sliders.restitution)) == {0.1}
+
+
+def is_cyan(frames):
+    red, green, blue = (frames[..., channel].astype(int) for channel in range(3))
+    return (green - red > 40) & (blue - red > 40)
+
+
+def test_the_trace_is_where_the_ball_was(falls, few):
+    assert few.frames.shape[2:] == fb.IMAGE_SHAPE == (126, 75, 3)
+    above = few.frames[:, :, :124]  # the platforms have colours of their own
+    assert not is_cyan(above[:, 0]).any()
+    for item in range(4):
+        for time in range(1, int(few.lengths[item])):
+            rows, columns = np.nonzero(is_cyan(above[item, time]))
+            x, y = falls.positions[item, time - 1]
+            assert (np.hypot(rows + 0.5 - 6 * (10 - y), columns + 0.5 - 6 * (x + 6.25)) < 2.3).all()
+
+
+def test_colours_are_those_of_the_authors(few):
+    ball = few.frames[0, 0]
+    assert [0, 0, 255] in ball.reshape(-1, 3).tolist()
+    assert [0, 0, 0] in ball.reshape(-1, 3).tolist()  # obstacles
+    moving = few.frames[0, 5:40].reshape(-1, 3)
+    assert [85, 255, 255] in moving.tolist()
+    assert ball[125, 7].tolist()[0] < 255  # a green platform, from the left
+    assert ball[125, 67].tolist()[2] == 255  # a blue one
+
+
+def test_the_ball_lies_beneath_what_stands(falls):
+    scene = fb.make_scene(falls.board_of(0))
+    slider = falls.boards.slider_center[0, 5, 1]
+    frame = fb.draw_ball(scene, np.stack([slider, slider]))[0]
+    row, column = int(6 * (10 - slider[1])), int(6 * (slider[0] + 6.25))
+    assert frame[row, column].max() < 128
+
+
+def test_items_do_not_depend_on_what_else_is_asked_for(falls, few):
+    assert few.lengths.tolist() == falls.lengths[:4].tolist()
+    other = fb.load_falls(2, seed=2, split="validation", keep=False)
+    assert other.boards.slider_angle[0].tolist() != falls.boards.slider_angle[0].tolist()
+
+
+def test_the_bytes_never_change(few):
+    """A change of the generator must be meant: published numbers depend on it."""
+    digests = [hashlib.sha256(few.frames[i, : few.lengths[i]]).hexdigest()[:12] for i in range(3)]
+    assert digests == ["7851a748f8da", "58941144f41f", "a71ccdc1e959"]
+
+
+def read(reader, frames, length):
+    frames = frames.astype(jnp.float32) / (255 if frames.dtype == jnp.uint8 else 1)
+    evidence = jax.vmap(lambda frame: reader.evidence(None, frame))(frames)
+    is_real = jnp.arange(len(frames)) < length
+    is_present = jnp.all(jax.vmap(reader.is_present)(frames) | ~is_real)
+    last = evidence[length - 1]
+    total = jnp.sum(evidence * is_real[:, None], axis=0)
+    return reader.probabilities(total), reader.probabilities(last), is_present
+
+
+def test_the_reader_tells_the_platform_from_true_frames(few):
+    reader = fb.PlatformReader()
+    probabilities, last, is_present = jax.jit(jax.vmap(lambda f, n: read(reader, f, n)))(
+        few.frames, few.lengths
+    )
+    assert float(probabilities[np.arange(4), few.labels].min()) > 0.999
+    assert float(last[np.arange(4), few.labels].min()) > 0.99
+    assert bool(is_present.all())
+    np.testing.assert_allclose(reader.probabilities(jnp.zeros(5)), np.full(5, 0.2), rtol=1e-6)
+    empty = jnp.asarray(few.frames[0, 0]).at[:20].set(255) / 255.0  # the ball is taken away
+    assert not bool(reader.is_present(empty))
+
+
+def test_vectors_tell_the_same_story(falls):
+    vectors = fb.state_vectors(falls)
+    assert vectors.frames.shape == (60, int(falls.lengths.max()), fb.STATE_SIZE)
+    reader = fb.PlatformStateReader()
+    probabilities, _, is_present = jax.jit(jax.vmap(lambda f, n: read(reader, f, n)))(
+        vectors.frames, vectors.lengths
+    )
+    assert float(probabilities[np.arange(60), vectors.labels].min()) > 0.99
+    assert bool(is_present.all())
+    view = np.asarray(jax.jit(fb.board_view)(vectors.frames[0, 0], vectors.context[0]))
+    assert view.shape == (fb.VIEW_SIZE,)
+    np.testing.assert_allclose(view[4:6], [0.0, 2.0], atol=1e-5)  # straight above its slider
+
+
+def test_bad_requests_are_refused(falls):
+    with pytest.raises(ValueError, match="`num_items` must be at least 1"):
+        fb.load_falls(0)
+    with pytest.raises(ValueError, match="`variant` must be one of standard, zero-bounce"):
+        fb.load_falls(1, variant="bouncy")
+    with pytest.raises(ValueError, match="`time` must be at least"):
+        fb.render(falls, time=5)
+    with pytest.raises(ValueError, match="`time` must be at least"):
+        fb.state_vectors(falls, time=5)
+
+
+@pytest.mark.slow
+def test_the_statistics_of_many_falls():
+    falls = fb.load_falls(500)
+    assert 114 <= falls.lengths.mean() <= 130
+    assert 15 <= falls.lengths.std() <= 23
+    shares = np.bincount(falls.labels, minlength=5) / 500
+    assert np.abs(shares - [0.10, 0.23, 0.28, 0.26, 0.13]).max() <= 0.07
+    given_up = falls.attempts.sum() / (falls.attempts.sum() + 500)
+    assert 0.08 <= given_up <= 0.22
+    calm = fb.load_falls(500, variant="zero-bounce")
+    assert 92 <= calm.lengths.mean() <= 103
+    assert (calm.labels == falls.labels).mean() >= 0.8
+
+
+@pytest.mark.slow
+def test_the_reader_is_right_on_many_falls(falls):
+    drawn, reader = fb.render(falls), fb.PlatformReader()
+    many = jax.jit(jax.vmap(lambda f, n: read(reader, f, n)[0]))
+    given = np.concatenate([
+        many(drawn.frames[i : i + 10], drawn.lengths[i : i + 10])[
+            np.arange(10), drawn.labels[i : i + 10]
+        ]
+        for i in range(0, 60, 10)
+    ])  # fmt: skip
+    assert given.min() > 0.5
+    assert given.mean() >= 0.995
