@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs_by_hand import write_run_to
 
 from recombine.cli import main
 from recombine.experiments import find_row
 from recombine.report import make_lines, save_pictures
 from recombine.results import read_records
-from runs_by_hand import write_run_to
 
 AND_MASK = "ilc/synthetic/and-mask"
 LOGITS = np.linspace(-3, 3, 25).reshape(5, 5, 1)

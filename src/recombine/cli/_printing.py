@@ -30,7 +30,7 @@ def print_grid(columns: tuple[str, ...], rows: list[tuple[str, ...]], title: str
     for i in used:
         longest = max(len(columns[i]), *(len(row[i]) for row in rows))
         grid.add_column(
-            columns[i], overflow="fold", min_width=longest if 0 < i and longest <= SHORT else None
+            columns[i], overflow="fold", min_width=longest if i > 0 and longest <= SHORT else None
         )
     for row in rows:
         grid.add_row(*(escape(row[i]) for i in used))
