@@ -1,5 +1,6 @@
 """Settings of every test: strict shapes, and a cache folder that is thrown away."""
 
+import gc
 import os
 import tempfile
 
@@ -19,3 +20,15 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_programs():
+    """Frees what a module has compiled.
+
+    Every program takes places in the process's memory map, of which there are 65,530 on a usual
+    Linux; a process that runs out of them dies in the compiler.
+    """
+    yield
+    jax.clear_caches()
+    gc.collect()

@@ -24,6 +24,7 @@ PAGES = {
     "estimators": ["docs/estimators.md"],
     "agreement": ["docs/systems/agreement.md"],
     "seq2seq": ["docs/systems/seq2seq.md"],
+    "consistency": ["docs/api/methods-consistency.md"],
     "extend": ["docs/extend/method.md", "docs/extend/task.md", "docs/extend/row.md"],
 }
 """Pages that are read one after the other share their names."""

@@ -44,12 +44,22 @@ def test_rows_are_grouped_by_label_in_sorted_order():
         ([3, 3, 3, 3], "only one distinct label, 3"),
         (["a", None, "b", "b"], "missing labels"),
         ([1.0, float("nan"), 2.0, 2.0], "missing labels"),
+        (np.ma.masked_equal([1, 2, 2, 9], 9), "missing labels"),
         (np.array(["a", 1, "b", 2], dtype=object), "labels of one kind"),
     ],
 )
 def test_labels_that_make_no_environments_are_refused(environments, message):
     with pytest.raises(ValueError, match=message):
         group_rows(environments, 4)
+
+
+def test_pandas_missing_label_is_refused_and_a_category_without_rows_is_none():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="missing labels"):
+        group_rows(pandas.array(["a", pandas.NA, "b", "b"], dtype="string"), 4)
+    labels, members = group_rows(pandas.Categorical(list("abab"), categories=list("abc")), 4)
+    assert labels.tolist() == ["a", "b"]
+    assert len(members) == 2
 
 
 @pytest.mark.parametrize("sizes", [(5, 5), (1, 7), (3, 8, 20), (6, 7, 13)])

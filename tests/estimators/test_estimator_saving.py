@@ -168,8 +168,8 @@ def test_a_newer_format_is_refused_by_name(path):
 
 
 def test_an_unknown_class_is_refused_by_name(path):
-    edit(path, **{"class": "InvariantRegressor"})
-    message = r"model\.recombine holds a 'InvariantRegressor'.*it knows InvariantClassifier"
+    edit(path, **{"class": "InvariantClusterer"})
+    message = r"model\.recombine holds a 'InvariantClusterer'.*it knows InvariantClassifier"
     with pytest.raises(EstimatorFileError, match=message):
         recombine.load(path)
 

@@ -1,14 +1,20 @@
-from typing import Any
+import json
+import zipfile
+from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import sklearn
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
 from sklearn.model_selection import LeaveOneGroupOut, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+import recombine
 from recombine import InvariantClassifier
+from recombine.methods.agreement import MULTICLASS
 from recombine.training import History, Interrupted, Seconds
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -154,7 +160,13 @@ def test_without_environments_it_warns_and_pools():
     assert caught[0].filename == __file__
     assert model.environments_ is None
     assert model.agreement_levels_ is None
-    assert (model.history_["kept"][1:] == 1).all()
+    assert "kept" not in model.history_
+
+
+def test_plain_training_that_was_asked_for_is_no_reason_to_warn():
+    X, y, _ = sample()
+    model = InvariantClassifier(method="plain", **SHORT).fit(X, y)
+    assert model.environments_ is None
 
 
 @pytest.mark.parametrize(
@@ -177,6 +189,12 @@ def test_without_environments_it_warns_and_pools():
         ("hidden_sizes", 64, TypeError),
         ("hidden_sizes", "64", TypeError),
         ("hidden_sizes", (64, 0), ValueError),
+        ("penalty_weight", -1.0, ValueError),
+        ("penalty_weight", "much", TypeError),
+        ("anneal_share", 1.5, ValueError),
+        ("anneal_share", -0.1, ValueError),
+        ("method", "and_mask", ValueError),
+        ("method", None, ValueError),
     ],
 )
 def test_settings_are_refused_at_fit_by_name(setting, value, error):
@@ -270,3 +288,207 @@ def test_names_of_columns_are_kept_and_compared():
     assert model.environments_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(table[["two", "one", "three"]])
+
+
+METHODS = {
+    "and-mask": "kept",
+    "geometric": "kept",
+    "irm": "penalty",
+    "vrex": "penalty",
+    "fishr": "penalty",
+    "dann": "domain_loss",
+    "plain": None,
+}
+
+
+@pytest.mark.parametrize(("method", "measured"), METHODS.items())
+def test_every_method_learns_and_tells_what_it_measured(method, measured, tmp_path):
+    X, y, sites = sample()
+    model = InvariantClassifier(method=method, learning_rate=0.1, **SHORT)
+    model.fit(X, y, environments=sites)
+    assert model.score(X, y) > 0.8
+    extra = set(model.history_) - {"step", "accuracy", "worst_accuracy", "loss"}
+    assert extra == ({measured} if measured else set())
+    assert [weight.shape for weight in model.model_.weights] == [(3, 8), (8, 2)]
+    model.save(tmp_path / "model.zip")
+    again = recombine.load(tmp_path / "model.zip")
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(
+        again.predict_proba(X),  # pyright: ignore[reportAttributeAccessIssue]
+        model.predict_proba(X),
+    )
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"method": "and-mask", "threshold": 0.0},
+        {"method": "irm", "penalty_weight": 0.0, "anneal_share": 0.0},
+        {"method": "vrex", "penalty_weight": 0.0, "anneal_share": 0.0},
+        {"method": "fishr", "anneal_share": 1.0},
+    ],
+)
+def test_methods_that_are_switched_off_are_plain_training(same):
+    X, y, sites = sample()
+    plain = InvariantClassifier(method="plain", **SHORT).fit(X, y, environments=sites)
+    other = InvariantClassifier(**same, **SHORT).fit(X, y, environments=sites)
+    np.testing.assert_allclose(other.predict_proba(X), plain.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["irm", "vrex", "fishr", "dann"])
+def test_the_weight_of_a_penalty_changes_what_is_learned(method):
+    X, y, sites = sample()
+    off, on = (
+        InvariantClassifier(method=method, penalty_weight=weight, **SHORT)
+        .fit(X, y, environments=sites)
+        .predict_proba(X)
+        for weight in (0.0, 1e4)
+    )
+    assert not np.allclose(off, on, atol=1e-3)
+
+
+def test_an_unknown_method_is_answered_with_the_known_ones():
+    X, y, sites = sample()
+    with pytest.raises(ValueError, match=r"'and-mask', 'geometric', 'irm'.*got 'erm'"):
+        InvariantClassifier(method="erm").fit(X, y, environments=sites)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "method", "users"),
+    [
+        ("threshold", 0.5, "irm", '"and-mask", "geometric"'),
+        ("rescale", None, "plain", '"and-mask", "geometric"'),
+        ("penalty_weight", 10.0, "and-mask", '"irm", "vrex", "fishr", "dann"'),
+        ("anneal_share", 0.5, "dann", '"irm", "vrex", "fishr"'),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(setting, value, method, users):
+    X, y, sites = sample()
+    model = InvariantClassifier(method=method).set_params(**{setting: value})
+    with pytest.raises(ValueError, match=f"`{setting}` is .* '{method}'.* for {users}"):
+        model.fit(X, y, environments=sites)
+
+
+def test_dann_needs_a_layer_to_hide_the_environment_in():
+    X, y, sites = sample()
+    with pytest.raises(ValueError, match="`hidden_sizes` must have at least one"):
+        InvariantClassifier(method="dann", hidden_sizes=()).fit(X, y, environments=sites)
+
+
+def test_an_environment_with_one_class_is_refused_by_name_except_in_plain_training():
+    X, y, sites = sample()
+    y[sites == "b"] = "yes"
+    for method in ("and-mask", "irm"):
+        with pytest.raises(ValueError, match="environment 'b' has one class only, 'yes'"):
+            InvariantClassifier(method=method, **SHORT).fit(X, y, environments=sites)
+    InvariantClassifier(method="plain", **SHORT).fit(X, y, environments=sites)
+
+
+def test_values_that_are_not_finite_are_refused_with_their_environment():
+    X, y, sites = sample()
+    X[25, 1] = np.inf
+    with pytest.raises(ValueError, match=r"(?s)contains infinity.*environment 'b'"):
+        InvariantClassifier(**SHORT).fit(X, y, environments=sites)
+    X[45, 0] = np.nan
+    with pytest.raises(ValueError, match=r"(?s)contains NaN.*environment 'b', 'c'"):
+        InvariantClassifier(**SHORT).fit(X, y, environments=sites)
+    with pytest.raises(ValueError, match="contains NaN") as refused:
+        InvariantClassifier(**SHORT).fit(X, y)
+    assert "environment" not in str(refused.value)
+
+
+def test_a_category_without_rows_is_no_environment():
+    pandas = pytest.importorskip("pandas")
+    X, y, sites = sample()
+    declared = pandas.Categorical(sites, categories=["a", "b", "c", "nowhere"])
+    model = InvariantClassifier(**SHORT).fit(X, y, environments=declared)
+    assert model.environments_ is not None
+    assert model.environments_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("method", ["and-mask", pytest.param("geometric", marks=pytest.mark.slow)])
+def test_a_gradient_that_is_not_finite_in_one_environment_is_not_masked(method, monkeypatch):
+    def broken_loss(logits, label):
+        # Its value is that of the usual loss, and its gradient is not a number for class 2.
+        hidden = jnp.where(label == 2, 0.0 * logits[0], 1.0)
+        return MULTICLASS.loss(logits, label) + jnp.sqrt(hidden) - (label != 2)
+
+    monkeypatch.setattr(InvariantClassifier, "_objective", MULTICLASS._replace(loss=broken_loss))
+    X, _, sites = sample()
+    y = (X[:, 0] > 0).astype(int)
+    y[(sites == "c") & (X[:, 1] > 0)] = 2  # one environment of three: a mask would drop it
+    with pytest.raises(FloatingPointError, match=r"not finite at step 2 of 20.*`learning_rate`"):
+        InvariantClassifier(method=method, **SHORT).fit(X, y, environments=sites)
+
+
+def test_a_file_of_the_version_before_the_methods_is_read_as_the_mask(fitted, tmp_path):
+    path, older = tmp_path / "model.zip", tmp_path / "older.zip"
+    fitted.save(path)
+    with zipfile.ZipFile(path) as new, zipfile.ZipFile(older, "w") as old:
+        for name in new.namelist():
+            content = new.read(name)
+            if name == "estimator.json":
+                data = json.loads(content)
+                for added in ("method", "penalty_weight", "anneal_share"):
+                    del data["params"][added]
+                content = json.dumps(data).encode()
+            old.writestr(name, content)
+    again: Any = recombine.load(older)
+    assert again.method == "and-mask"
+    X, _, _ = sample()
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+
+
+class TestConsistencyReport:
+    """The defaults measure within seconds; the tests walk a few steps."""
+
+    BRIEF: ClassVar[dict[str, int]] = {"steps": 3, "restarts": 1}
+
+    def test_it_names_the_environments_and_their_losses(self, fitted):
+        X, y, sites = sample()
+        report = fitted.consistency_report(X, y, sites, **self.BRIEF)
+        assert report.environments == ("a", "b", "c")
+        expected = [
+            log_loss(y[sites == site], fitted.predict_proba(X[sites == site]), labels=["no", "yes"])
+            for site in "abc"
+        ]
+        np.testing.assert_allclose(report.losses, expected, rtol=1e-4)
+        assert report.score >= np.ptp(expected) - 1e-5
+        assert report.agreement.num_envs == 3
+        assert "weights[0]" in report.to_text()
+
+    def test_it_is_the_same_every_time_and_finds_more_when_it_may(self, fitted):
+        X, y, sites = sample()
+        first, second = (fitted.consistency_report(X, y, sites, **self.BRIEF) for _ in range(2))
+        assert first.score == second.score
+        wide = fitted.consistency_report(X, y, sites, epsilon=0.5, radius=5.0, **self.BRIEF)
+        assert wide.score > first.score
+
+    def test_environments_need_not_be_those_of_training(self, fitted):
+        X, y, _ = sample(seed=3)
+        others = np.repeat([30, 10, 20], 20)
+        report = fitted.consistency_report(X, y, others, **self.BRIEF)
+        assert report.environments == ("10", "20", "30")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"epsilon": 0.0}, "`epsilon` must be above 0"),
+            ({"radius": -1.0}, "`radius` must be above 0"),
+            ({"steps": 0}, "`steps` must be at least 1"),
+            ({"restarts": 0}, "`restarts` must be at least 1"),
+            ({"environments": np.zeros(60)}, "only one distinct label"),
+            ({"environments": np.arange(59)}, "which has 60; got 59"),
+            ({"y": np.full(60, "maybe")}, "class 'maybe', which the model was not trained"),
+            ({"X": np.zeros((60, 2))}, "2 features"),
+        ],
+    )
+    def test_what_cannot_be_measured_is_refused(self, fitted, change, message):
+        X, y, sites = sample()
+        given = {"X": X, "y": y, "environments": sites, **change}
+        with pytest.raises(ValueError, match=message):
+            fitted.consistency_report(**given)
+
+    def test_there_must_be_a_model(self):
+        with pytest.raises(NotFittedError):
+            InvariantClassifier().consistency_report(*sample())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from recombine import InvariantClassifier
+from recombine import InvariantClassifier, InvariantRegressor
 
 # The checks call `fit(X, y)`, hence plain training, which warns.
 pytestmark = [
@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.usefixtures("quick_compilation"),
 ]
 
-EXPECTED_TO_FAIL: dict[str, dict[str, str]] = {"InvariantClassifier": {}}
+EXPECTED_TO_FAIL: dict[str, dict[str, str]] = {"InvariantClassifier": {}, "InvariantRegressor": {}}
 """For each estimator, the checks that fail, each with its reason."""
 
 
@@ -22,7 +22,10 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
 
 
 @parametrize_with_checks(
-    [InvariantClassifier(hidden_sizes=(8,), steps=60, learning_rate=0.03, random_state=0)],
+    [
+        InvariantClassifier(hidden_sizes=(8,), steps=60, learning_rate=0.03, random_state=0),
+        InvariantRegressor(hidden_sizes=(8,), steps=60, learning_rate=0.03, random_state=0),
+    ],
     expected_failed_checks=expected_to_fail,
     xfail_strict=True,
 )

@@ -10,6 +10,7 @@ from recombine.estimators._episode_files import (
 )
 from recombine.estimators._episodes import Episode as Episode
 from recombine.estimators._invariant_classifier import InvariantClassifier as InvariantClassifier
+from recombine.estimators._invariant_methods import InvariantMethod as InvariantMethod
 from recombine.estimators._invariant_regressor import InvariantRegressor as InvariantRegressor
 from recombine.estimators._load import ESTIMATORS as ESTIMATORS, load as load
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq as MetaSeq2Seq

@@ -27,7 +27,7 @@ from recombine.estimators._environments import (
     equalize,
     group_rows,
 )
-from recombine.estimators._invariant_methods import MethodName, MethodSettings, used_network
+from recombine.estimators._invariant_methods import InvariantMethod, MethodSettings, used_network
 from recombine.estimators._own_data import make_learner
 from recombine.estimators._standardizing import Standard, measure
 from recombine.methods import consistency
@@ -51,7 +51,8 @@ REPORTED_ROWS = 512
 class InvariantEstimator(Estimator):
     """A network on a table with environments, trained by one of the methods.
 
-    A subclass says what is predicted: `_objective`, `_num_outputs` and `_encode`.
+    A subclass says what is predicted: `_objective`, `_num_outputs` and `_encode`; and, with
+    `_start_scale`, how large the initial weights are beside those of `MLP`.
     """
 
     model_: MLP
@@ -63,12 +64,13 @@ class InvariantEstimator(Estimator):
     scale_: Float[np.ndarray, " features"]
 
     _objective: Objective
+    _start_scale = 1.0  # of the initial weights
 
     def __init__(
         self,
         threshold: float = 1.0,
         *,
-        method: MethodName = "and-mask",
+        method: InvariantMethod = "and-mask",
         hidden_sizes: Sequence[int] = (64,),
         steps: int = 1000,
         batch_size: int | Literal["auto"] | None = "auto",
@@ -196,7 +198,7 @@ class InvariantEstimator(Estimator):
         y: Shaped[np.ndarray, " rows"],
         members: list[np.ndarray],
     ) -> None:
-        self.mean_, self.scale_ = measure(X, "X")
+        self.mean_, self.scale_ = measure(X, "column {} of `X`")
         random_state = make_random_state(self.random_state)
         seed = draw_seed(random_state)
         rows = equalize(members, random_state)
@@ -207,7 +209,7 @@ class InvariantEstimator(Estimator):
             LabelledEnvironments(
                 jnp.asarray(self._standard().apply(X)[rows]), jnp.asarray(targets[rows])
             ),
-            network=method.network(self._sizes(), len(members)),
+            network=method.network(self._sizes(), len(members), self._start_scale),
             objective=self._objective,
             method=method.make(steps),
             batches=Epochs(self._rows_per_step(rows.shape[1])),
@@ -281,8 +283,10 @@ def _mean_loss(objective: Objective) -> Callable[[Any, Any], Float[Array, ""]]:
 
 def _raise_with_environments(error: ValueError, X: Any, environments: Any) -> NoReturn:
     """Raises what was refused, with the environments of rows that are not finite, if that is it."""
+    if environments is None:
+        raise error
     try:
-        is_broken = np.any(~np.isfinite(np.asarray(X, dtype=np.float64)), axis=1)
+        is_broken = np.any(~np.isfinite(np.asarray(X)), axis=1)
         broken = environments_of(is_broken, environments) if is_broken.any() else []
     except (ValueError, TypeError):  # something else is the matter, and `error` says what
         broken = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.random as jr
 from jaxtyping import PRNGKeyArray
 
@@ -25,7 +26,8 @@ from recombine.methods.agreement import (
     geometric_mean,
 )
 
-MethodName = Literal["and-mask", "geometric", "irm", "vrex", "fishr", "dann", "plain"]
+InvariantMethod = Literal["and-mask", "geometric", "irm", "vrex", "fishr", "dann", "plain"]
+"""How an invariant estimator makes one gradient of its environments."""
 
 TAKES: dict[str, tuple[str, ...]] = {
     "and-mask": ("threshold", "rescale"),
@@ -106,16 +108,30 @@ class MethodSettings(NamedTuple):
     def _or_else(self, given: Any, usual: dict[str, float]) -> float:
         return usual.get(self.name, 0.0) if given is None else float(given)
 
-    def network(self, sizes: tuple[int, ...], num_envs: int) -> Callable[[PRNGKeyArray], Any]:
+    def network(
+        self, sizes: tuple[int, ...], num_envs: int, start_scale: float
+    ) -> Callable[[PRNGKeyArray], Any]:
         """Returns what makes the network to be trained."""
         if self.name != "dann":
-            return MLPShape(sizes)
+            return ScaledStart(MLPShape(sizes), start_scale)
         if len(sizes) < 3:
             raise ValueError(
                 '`method="dann"` hides the environment from the last hidden layer, so '
                 "`hidden_sizes` must have at least one; got none"
             )
-        return WatchedShape(sizes, num_envs)
+        return ScaledStart(WatchedShape(sizes, num_envs), start_scale)
+
+
+@dataclass(frozen=True)
+class ScaledStart:
+    """A network whose random start is made smaller."""
+
+    shape: Callable[[PRNGKeyArray], Any]
+    scale: float
+
+    def __call__(self, key: PRNGKeyArray) -> Any:
+        """Returns a network at its random start."""
+        return jax.tree.map(lambda leaf: self.scale * leaf, self.shape(key))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,12 @@ class Standard(NamedTuple):
 def measure(table: Float[np.ndarray, "rows columns"], name: str) -> Standard:
     """Returns the mean and the deviation of every column; a constant one is only shifted.
 
+    Args:
+        table: the numbers.
+        name: what a message calls a column, with {} for its number.
+
     Example:
-        >>> mean, scale = measure(np.array([[1.0, 5.0], [3.0, 5.0]]), "X")
+        >>> mean, scale = measure(np.array([[1.0, 5.0], [3.0, 5.0]]), "column {} of `X`")
         >>> mean.tolist(), scale.tolist()
         ([2.0, 5.0], [1.0, 1.0])
     """
@@ -30,8 +34,7 @@ def measure(table: Float[np.ndarray, "rows columns"], name: str) -> Standard:
         mean, scale = table.mean(axis=0), table.std(axis=0)
     is_usable = np.isfinite(mean) & np.isfinite(scale)
     if not is_usable.all():
-        where = f"column {int(np.flatnonzero(~is_usable)[0])} of `{name}`"
-        where = f"`{name}`" if table.shape[1] == 1 and name == "y" else where
+        where = name.format(int(np.flatnonzero(~is_usable)[0]))
         raise ValueError(f"{where} has values too large to be standardized; rescale it")
     # A constant column's deviation is 0, or the rounding of its mean.
     is_constant = scale <= 10 * np.finfo(np.float64).eps * np.abs(mean)
