@@ -2,6 +2,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import equinox as eqx
 import jax
@@ -245,6 +246,32 @@ def test_inspect_shows_one_seed():
     shown = inspect_seed(noisy_walk(), fitted, 8)["position"]
     np.testing.assert_array_equal(shown, fitted.state_of(8).position)
     assert inspect_seed(Halve(), quiet_fit(Halve(), steps=1, eval_every=1), 0) == {}
+
+
+@pytest.mark.parametrize("vectorize", [False, True])
+def test_what_will_be_inspected_is_compiled_on_the_way(vectorize):
+    traced = []
+
+    class Shown(Halve):
+        def inspect(self, state, key):
+            traced.append(threading.current_thread() is threading.main_thread())
+            return {"position": state + jnp.arange(3)}
+
+    seeds = {"seeds": (4, 5), "vectorize": vectorize}
+    fitted = quiet_fit(Shown(), steps=3, eval_every=1, will_inspect=True, **seeds)
+    assert inspect_seed(Shown(), fitted, 4)["position"].tolist() == [0.125, 1.125, 2.125]
+    assert traced == [False]
+
+
+def test_an_error_in_inspect_does_not_lose_a_run():
+    class Broken(Halve):
+        def inspect(self, state, key):
+            raise RuntimeError("nothing to see")
+
+    fitted = quiet_fit(Broken(), steps=3, eval_every=1, will_inspect=True)
+    assert fitted.final["value"].tolist() == [0.125]
+    with pytest.raises(RuntimeError, match="nothing to see"):
+        inspect_seed(Broken(), fitted, 0)
 
 
 def test_compile_and_run_time_are_apart():

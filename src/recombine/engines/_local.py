@@ -122,6 +122,7 @@ def _train(
             seeds=request.seeds,
             checkpoints=Checkpoints(folder.checkpoints, every_seconds=checkpoint_seconds),
             progress=progress,
+            will_inspect=True,
         )
     except (NonFiniteError, Interrupted) as stopped:
         is_interrupt = isinstance(stopped, Interrupted)

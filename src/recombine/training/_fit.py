@@ -7,6 +7,7 @@ shows progress, saves and checks for values that are not finite. The key of a st
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from recombine.training._cache import enable_compilation_cache
 from recombine.training._checkpoints import Checkpoints
@@ -62,6 +63,7 @@ def fit(
     checkpoints: Checkpoints | str | Path | None = None,
     progress: Progress | bool = True,
     vectorize: bool | None = None,
+    will_inspect: bool = False,
 ) -> Fit:
     """Trains `learner` for `steps` steps with every seed, and measures it on the way.
 
@@ -77,6 +79,8 @@ def fit(
         checkpoints: a folder to save to and to resume from, or `Checkpoints` with settings.
         progress: a bar on a terminal and plain lines elsewhere; `False` is silent.
         vectorize: whether the seeds share one program; by default, on accelerators.
+        will_inspect: whether `inspect_seed` will be called for the first seed; its program is
+            compiled while others run.
 
     Raises:
         NonFiniteError: a metric of a step was NaN or infinite; it carries the history.
@@ -107,7 +111,9 @@ def fit(
     runner = choose_runner(learner, seeds, vectorize, compiler)
     with progress, StopRequest() as stop:
         progress.start(steps=steps, seeds=seeds)
-        return _train(learner, runner, steps, eval_every, seeds, checkpoints, progress, stop)
+        return _train(
+            learner, runner, steps, eval_every, seeds, checkpoints, progress, stop, will_inspect
+        )
 
 
 def inspect_seed(learner: Any, fitted: Fit, seed: int) -> dict[str, np.ndarray]:
@@ -115,10 +121,24 @@ def inspect_seed(learner: Any, fitted: Fit, seed: int) -> dict[str, np.ndarray]:
     if not hasattr(learner, "inspect"):
         return {}
     key = jr.fold_in(seed_keys(seed).evaluate, fitted.history.steps[-1])
-    arrays = eqx.filter_jit(lambda who, state: who.inspect(state, key))(
-        learner, fitted.state_of(seed)
-    )
+    arrays = _inspect(learner, fitted.state_of(seed), key)
     return {name: np.asarray(value) for name, value in jax.device_get(arrays).items()}
+
+
+def _inspect_state(learner: Any, state: Any, key: PRNGKeyArray) -> dict[str, Array]:
+    return learner.inspect(state, key)
+
+
+_inspect: Any = eqx.filter_jit(_inspect_state)
+
+
+def _compile_inspect(learner: Any, state: Any, seed: int) -> Future[Any]:
+    """Compiles in another thread what `inspect_seed` will call."""
+    key = jr.fold_in(seed_keys(seed).evaluate, 0)
+    pool = ThreadPoolExecutor(1)
+    compiled = pool.submit(lambda: _inspect.lower(learner, state, key).compile())
+    pool.shutdown(wait=False)
+    return compiled
 
 
 def _train(
@@ -130,6 +150,7 @@ def _train(
     checkpoints: Checkpoints | None,
     progress: Progress,
     stop: StopRequest,
+    will_inspect: bool,
 ) -> Fit:
     clock = _Clock(runner.compiler)
     state: Any = runner.init()
@@ -153,6 +174,9 @@ def _train(
         runner.prepare(state, _chunk(step, eval_every, steps), measures)
     if not restored:
         history.append(0, runner.measure("evaluate", state, 0))
+    ahead = None
+    if will_inspect and step < steps and hasattr(learner, "inspect"):
+        ahead = _compile_inspect(learner, take_seed(runner.stack(state), 0), seeds[0])
 
     def save() -> Path | None:
         if checkpoints is None:
@@ -181,6 +205,8 @@ def _train(
         if hasattr(learner, "final"):
             history.final |= runner.measure("final", state, step)
         save()
+    if ahead is not None:
+        ahead.exception()  # waits; `inspect_seed` meets an error again, and says so
     return Fit(runner.stack(state), history, clock.read())
 
 

@@ -14,7 +14,8 @@ class Learner(Protocol):
     An `equinox.Module` that holds data as array leaves and settings as static fields. Two methods
     are optional: `final(state, key) -> Metrics`, evaluated once after the last step (a test set
     that is too large to look at often), and `inspect(state, key) -> dict of arrays`, what is worth
-    drawing of a trained state.
+    drawing of a trained state. So is an attribute `vectorize_seeds`: False keeps the seeds in turns
+    on accelerators too.
     """
 
     def init(self, key: PRNGKeyArray) -> PyTree[Any]:

@@ -208,9 +208,13 @@ def _signature(call: tuple[Any, ...]) -> tuple[Any, ...]:
 def choose_runner(
     learner: Learner, seeds: tuple[int, ...], vectorize: bool | None, compiler: Compiler
 ) -> TakeTurns | Together:
-    """Picks the way that was measured to be faster on the default device, unless told."""
+    """Picks the way that was measured to be faster on the default device, unless told.
+
+    A learner may know better: convolutions of several models at once are grouped ones.
+    """
     if vectorize is None:
-        vectorize = jax.default_backend() != "cpu"
+        wanted = getattr(learner, "vectorize_seeds", True)
+        vectorize = jax.default_backend() != "cpu" and wanted
     return (Together if vectorize else TakeTurns)(learner, seeds, compiler)
 
 
