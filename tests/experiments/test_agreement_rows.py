@@ -13,7 +13,11 @@ from matplotlib.figure import Figure
 from recombine.engines import RunRequest
 from recombine.experiments import find_row, match_rows
 from recombine.experiments.agreement import _pictures
-from recombine.experiments.agreement._config import CorrelationConfig, SearchConfig
+from recombine.experiments.agreement._config import (
+    CorrelationConfig,
+    SearchConfig,
+    UnevenSearchConfig,
+)
 from recombine.experiments.agreement._correlation_learner import (
     correlation as of_kept,
     make_correlation_learner,
@@ -243,6 +247,19 @@ def test_a_search_shows_every_trial(searched):
     figure = Figure()
     _pictures.draw_search(figure.add_subplot(), shown)
     assert "best: 6×" in figure.axes[0].texts[0].get_text()
+
+
+def test_a_search_may_have_fewer_trials_with_batch_normalisation(quick_compilation):
+    tiny = {**TINY_SEARCH, "hidden_layers": (1,), "batch_norm": (False, True), "rounds": 2}
+    config = UnevenSearchConfig(method="and-mask", **tiny, norm_rounds=1)
+    assert config.num_trials == 3
+    learner = make_search_learner(config, 4)
+    state, metrics = jax.jit(learner.step)(jax.jit(learner.init)(jr.key(0)), jr.key(1))
+    assert float(metrics["diverged"]) == 0.0
+    shown = jax.jit(learner.inspect)(state, jr.key(0))
+    assert shown["trial_batch_norm"].tolist() == [False, False, True]
+    measured = jax.jit(learner.evaluate)(state, jr.key(0))
+    assert float(measured["best_test_accuracy"]) == float(shown["trial_test_accuracy"].max())
 
 
 # Correlations.

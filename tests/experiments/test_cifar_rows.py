@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from recombine.engines import RunFailedError, RunRequest, run_row
-from recombine.experiments import Above, Judgement
 from recombine.experiments.agreement._cifar_config import CifarConfig
 from recombine.experiments.agreement._cifar_learners import _subset, make_cifar_learner
 from recombine.experiments.agreement._cifar_rows import (
@@ -14,7 +13,6 @@ from recombine.experiments.agreement._cifar_rows import (
     CIFAR_NOISE,
     CIFAR_RANDOM,
     THRESHOLDS,
-    OfMetric,
 )
 from recombine.tasks import cifar10
 
@@ -44,14 +42,6 @@ def test_rules_speak_of_rows_that_exist():
         for variant in filter(None, (row.full, row.quick)):
             assert variant.rule.judge(row.metric.name, finals, other).reason
             assert variant.steps % variant.eval_every == 0
-
-
-def test_a_rule_about_another_metric():
-    rule = OfMetric("gap", Above("x"))
-    finals = {"gap": np.array([0.2]), "test_accuracy": np.array([0.0])}
-    others = {"gap": np.array([0.1]), "test_accuracy": np.array([0.5])}
-    assert rule.judge("test_accuracy", finals, lambda _: others).holds
-    assert isinstance(rule.judge("test_accuracy", finals, lambda _: None), Judgement)
 
 
 def test_a_subset_has_all_classes_alike():

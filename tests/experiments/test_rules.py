@@ -4,7 +4,11 @@ import pytest
 from recombine.experiments import Above, AllOf, AtLeast, AtMost, Below, NearPaper
 
 FINALS = {"acc": np.array([0.9, 1.0, 0.2]), "train": np.array([1.0, 1.0, 1.0])}
-OTHERS = {"worse": {"acc": np.array([0.1, 0.3])}, "other metric": {"x": np.array([0.0])}}
+OTHERS = {
+    "worse": {"acc": np.array([0.1, 0.3])},
+    "easier": {"train": np.array([0.5])},
+    "other metric": {"x": np.array([0.0])},
+}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,10 @@ OTHERS = {"worse": {"acc": np.array([0.1, 0.3])}, "other metric": {"x": np.array
         (Above("worse"), True),
         (Above("worse", 0.6), False),
         (Below("worse"), False),
+        (Above("worse", metric="train"), None),
+        (Below("worse", metric="missing"), None),
+        (Above("easier", metric="train"), True),
+        (Below("easier", metric="train"), False),
         (Above("never run"), None),
         (Above("other metric"), None),
         (AllOf((AtLeast(0.5), Above("worse"))), True),

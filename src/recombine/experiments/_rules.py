@@ -91,12 +91,13 @@ class Above:
 
     row: str
     margin: float = 0.0
+    metric: str | None = None  # another one than the row's own
 
     def judge(
         self, metric: str, finals: Finals, others: Callable[[str], Finals | None]
     ) -> Judgement:
         """Compares the means."""
-        return _order(self.row, self.margin, metric, finals, others, sign=1)
+        return _order(self.row, self.margin, self.metric or metric, finals, others, sign=1)
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,13 @@ class Below:
 
     row: str
     margin: float = 0.0
+    metric: str | None = None
 
     def judge(
         self, metric: str, finals: Finals, others: Callable[[str], Finals | None]
     ) -> Judgement:
         """Compares the means."""
-        return _order(self.row, self.margin, metric, finals, others, sign=-1)
+        return _order(self.row, self.margin, self.metric or metric, finals, others, sign=-1)
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ def _order(
     *,
     sign: int,
 ) -> Judgement:
+    if metric not in finals:
+        return Judgement(None, f"{metric} was not measured")
     other = others(row)
     if other is None or metric not in other:
         return Judgement(None, f"{row} must be run in the same variant to compare with")

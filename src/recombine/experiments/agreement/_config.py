@@ -146,8 +146,25 @@ class SearchConfig(DataConfig):
     @property
     def num_trials(self) -> int:
         """How many settings are tried."""
-        sizes = (self.hidden_units, self.hidden_layers, self.batch_sizes, self.batch_norm)
-        return self.rounds * math.prod(len(choices) for choices in sizes)
+        return len(self.batch_norm) * self.rounds * self.num_shapes
+
+    @property
+    def num_shapes(self) -> int:
+        """How many combinations of sizes there are, batch normalisation left aside."""
+        return math.prod(map(len, (self.hidden_units, self.hidden_layers, self.batch_sizes)))
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class UnevenSearchConfig(SearchConfig):
+    """A search in which trials with batch normalisation, where they are dear, are fewer."""
+
+    norm_rounds: Count = 1
+
+    @property
+    def num_trials(self) -> int:
+        """How many settings are tried."""
+        rounds = {False: self.rounds, True: self.norm_rounds}
+        return self.num_shapes * sum(rounds[norm] for norm in self.batch_norm)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -8,6 +8,7 @@ A trial whose weights stop being finite is held where it was an epoch before, an
 """
 
 import itertools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,7 +18,7 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
-from recombine.experiments.agreement._config import SearchConfig
+from recombine.experiments.agreement._config import SearchConfig, UnevenSearchConfig
 from recombine.experiments.agreement._learners import sample_split
 from recombine.methods.agreement import (
     BINARY,
@@ -103,21 +104,21 @@ class SearchLearner(eqx.Module):
 
     def evaluate(self, state: Searching, key: PRNGKeyArray) -> dict[str, Float[Array, ""]]:
         """Returns the best test accuracy of all trials, and how the others did."""
+        return _summary(self.outcomes(state))
+
+    def outcomes(self, state: Searching) -> dict[str, Array]:
+        """Returns what became of every trial, each an array over trials."""
         test, train = jax.vmap(self._accuracies)(state)
-        winner = jnp.argmax(test)
-        memorised = (train > 0.97) & (test < 0.6)  # where the thesis stops a trial
-        return {
-            "best_test_accuracy": jnp.max(test),
-            "best_train_accuracy": train.reshape(-1)[winner],
-            "best_ever_test_accuracy": jnp.max(state.best),
-            "median_test_accuracy": jnp.median(test),
-            "memorised": jnp.mean(memorised.astype(jnp.float32)),
-            "share_diverged": jnp.mean(state.diverged.astype(jnp.float32)),
+        measured = {
+            "test_accuracy": test,
+            "train_accuracy": train,
+            "best_over_training": state.best,
+            "diverged": state.diverged,
         }
+        return {name: values.reshape(-1) for name, values in measured.items()}
 
     def inspect(self, state: Searching, key: PRNGKeyArray) -> dict[str, Array]:
         """Returns settings and accuracies of all trials, each an array over trials."""
-        test, train = jax.vmap(self._accuracies)(state)
         rounds = self.config.rounds
         sizes = {
             name: jnp.tile(jnp.asarray([getattr(size, name) for size in self.sizes]), rounds)
@@ -127,14 +128,8 @@ class SearchLearner(eqx.Module):
             name: jnp.stack([getattr(trial, name) for trial in state.trials], axis=1).reshape(-1)
             for name in Trial._fields
         }
-        measured = {
-            "test_accuracy": test,
-            "train_accuracy": train,
-            "best_over_training": state.best,
-            "diverged": state.diverged,
-        }
-        flat = {name: values.reshape(-1) for name, values in measured.items()}
-        return {f"trial_{name}": value for name, value in {**sizes, **numbers, **flat}.items()}
+        shown = {**sizes, **numbers, **self.outcomes(state)}
+        return {f"trial_{name}": value for name, value in shown.items()}
 
     def _init_round(self, key: PRNGKeyArray) -> Searching:
         data_key, trials_key, models_key = jr.split(key, 3)
@@ -224,6 +219,41 @@ class SearchLearner(eqx.Module):
                 return DANN(trial.reversal)
 
 
+class JoinedSearches(eqx.Module):
+    """Several searches as one, each with rounds of its own."""
+
+    parts: tuple[SearchLearner, ...]
+
+    def init(self, key: PRNGKeyArray) -> tuple[Searching, ...]:
+        """Starts every part."""
+        keys = jr.split(key, len(self.parts))
+        return tuple(part.init(part_key) for part, part_key in zip(self.parts, keys, strict=True))
+
+    def step(
+        self, state: tuple[Searching, ...], key: PRNGKeyArray
+    ) -> tuple[tuple[Searching, ...], dict[str, Float[Array, ""]]]:
+        """Trains every trial for an epoch."""
+        keys = jr.split(key, len(self.parts))
+        state = tuple(
+            part.step(part_state, part_key)[0]
+            for part, part_state, part_key in zip(self.parts, state, keys, strict=True)
+        )
+        diverged = jnp.concatenate([part_state.diverged.reshape(-1) for part_state in state])
+        return state, {"diverged": jnp.mean(diverged.astype(jnp.float32))}
+
+    def evaluate(
+        self, state: tuple[Searching, ...], key: PRNGKeyArray
+    ) -> dict[str, Float[Array, ""]]:
+        """Returns the best test accuracy of all trials, and how the others did."""
+        return _summary(
+            _joined([part.outcomes(of) for part, of in zip(self.parts, state, strict=True)])
+        )
+
+    def inspect(self, state: tuple[Searching, ...], key: PRNGKeyArray) -> dict[str, Array]:
+        """Returns settings and accuracies of all trials, each an array over trials."""
+        return _joined([part.inspect(of, key) for part, of in zip(self.parts, state, strict=True)])
+
+
 class EitherDescent(eqx.Module):
     """Adam or SGD by a number, otherwise as `Descent`."""
 
@@ -289,9 +319,34 @@ def draw_trial(config: SearchConfig, key: PRNGKeyArray) -> Trial:
     )
 
 
-def make_search_learner(config: SearchConfig, steps: int) -> SearchLearner:
+def make_search_learner(config: SearchConfig, steps: int) -> SearchLearner | JoinedSearches:
     """Returns the learner of one search; its steps are epochs."""
-    return SearchLearner(config, steps)
+    if not isinstance(config, UnevenSearchConfig):
+        return SearchLearner(config, steps)
+    rounds = {False: config.rounds, True: config.norm_rounds}
+    return JoinedSearches(
+        tuple(
+            SearchLearner(replace(config, batch_norm=(norm,), rounds=rounds[norm]), steps)
+            for norm in config.batch_norm
+        )
+    )
+
+
+def _summary(outcomes: dict[str, Array]) -> dict[str, Float[Array, ""]]:
+    test, train = outcomes["test_accuracy"], outcomes["train_accuracy"]
+    memorised = (train > 0.97) & (test < 0.6)  # where the thesis stops a trial
+    return {
+        "best_test_accuracy": jnp.max(test),
+        "best_train_accuracy": train[jnp.argmax(test)],
+        "best_ever_test_accuracy": jnp.max(outcomes["best_over_training"]),
+        "median_test_accuracy": jnp.median(test),
+        "memorised": jnp.mean(memorised.astype(jnp.float32)),
+        "share_diverged": jnp.mean(outcomes["diverged"].astype(jnp.float32)),
+    }
+
+
+def _joined(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    return {name: jnp.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _train(
