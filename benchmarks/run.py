@@ -9,8 +9,10 @@ from pathlib import Path
 
 import and_mask_step
 import fit_overhead
+import hypernetworks
 import per_example_step
 import seq2seq_episode
+import skipping_step
 import startup
 from rich.console import Console
 from rich.table import Table
@@ -24,6 +26,8 @@ BENCHMARKS = {
     "and-mask": and_mask_step.measure,
     "per-example": per_example_step.measure,
     "seq2seq": seq2seq_episode.measure,
+    "hypernetworks": hypernetworks.measure,
+    "skipping": skipping_step.measure,
 }
 
 
@@ -55,7 +59,9 @@ def main() -> None:
 
 
 def _amount(line: dict, side: str) -> str:
-    """Returns what was measured of one side: a time, or a size in memory."""
+    """Returns what was measured of one side: a time, a size in memory, or a share."""
+    if f"{side}share" in line:
+        return f"{line[f'{side}share']:.2%}"
     if f"{side}bytes" in line:
         return f"{line[f'{side}bytes'] / 2**20:.0f} MB"
     return f"{line[f'{side}seconds']:.3g} s"

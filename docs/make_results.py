@@ -140,7 +140,9 @@ def _benchmark(benchmark: dict[str, Any]) -> str:
 
 
 def _amount(line: dict[str, Any], side: str) -> str:
-    """Returns what was measured of one side: a time, or a size in memory."""
+    """Returns what was measured of one side: a time, a size in memory, or a share."""
+    if f"{side}share" in line:
+        return f"{line[f'{side}share']:.2%}"
     if f"{side}bytes" in line:
         return f"{line[f'{side}bytes'] / 2**20:.0f} MB"
     return _time(line[f"{side}seconds"])

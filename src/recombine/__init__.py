@@ -7,12 +7,21 @@ if TYPE_CHECKING:
         InvariantClassifier as InvariantClassifier,
         InvariantRegressor as InvariantRegressor,
         MetaSeq2Seq as MetaSeq2Seq,
+        ModularFewShot as ModularFewShot,
+        SkipForecaster as SkipForecaster,
         load as load,
     )
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = ("InvariantClassifier", "InvariantRegressor", "MetaSeq2Seq", "load")
+_ESTIMATORS = (
+    "InvariantClassifier",
+    "InvariantRegressor",
+    "MetaSeq2Seq",
+    "ModularFewShot",
+    "SkipForecaster",
+    "load",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,9 @@ PAGES = {
     "estimators": ["docs/estimators.md"],
     "agreement": ["docs/systems/agreement.md"],
     "seq2seq": ["docs/systems/seq2seq.md"],
+    "hypernetworks": ["docs/systems/hypernetworks.md"],
+    "skipping": ["docs/systems/skipping.md"],
+    "compare": ["docs/compare.md"],
     "consistency": ["docs/api/methods-consistency.md"],
     "extend": ["docs/extend/method.md", "docs/extend/task.md", "docs/extend/row.md"],
 }

@@ -32,7 +32,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 def documented(shape: str) -> dict[str, list[str]]:
     """Returns the keys of a shape's table, with the types that each may have."""
-    section = PAGE.split(f"<!-- shape: {shape} -->")[1].split("```json")[0]
+    section = re.split("```json|<!-- shape:", PAGE.split(f"<!-- shape: {shape} -->")[1])[0]
     rows = re.findall(r"^\| `([\w.]+)` \| ([^|]+) \|", section, re.MULTILINE)
     return {key: kinds.strip().split(" or ") for key, kinds in rows}
 
@@ -60,11 +60,9 @@ def check(data: dict[str, Any], shape: dict[str, list[str]]) -> None:
         assert any(is_of(value, kind) for kind in kinds), f"{key} is {value!r}, not {kinds}"
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    """One finished run of `ROW`, and nothing of the other rows."""
+def write_run(runs: Path, row: str, final: dict[str, tuple[float, ...]]) -> None:
     record = Record(
-        row=ROW,
+        row=row,
         variant="quick",
         changed={},
         config={},
@@ -75,11 +73,17 @@ def runs(tmp_path: Path) -> Path:
         started="2024-01-01T00:00:00Z",
         provenance=Provenance("a device", 1),
         seconds={"compile": 1.0, "run": 2.0},
-        final={"test_accuracy": (0.5, 0.5), "train_accuracy": (1.0, 1.0)},
+        final=final,
     )
-    folder = RunFolder.of(tmp_path, row=ROW, variant="quick", run_hash=record.hash)
+    folder = RunFolder.of(runs, row=row, variant="quick", run_hash=record.hash)
     folder.path.mkdir(parents=True)
     folder.write(record)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """One finished run of `ROW`, and nothing of the other rows."""
+    write_run(tmp_path, ROW, {"test_accuracy": (0.5, 0.5), "train_accuracy": (1.0, 1.0)})
     return tmp_path
 
 
@@ -103,6 +107,16 @@ def test_table_has_the_documented_shape(runs: Path, capsys: pytest.CaptureFixtur
     ours = {line["id"]: line["ours"] for line in lines}
     assert ours[ROW] == {"mean": 0.5, "sd": 0.0, "n": 2}
     assert ours["ilc/synthetic/and-mask"] is None
+
+
+def test_compare_has_the_documented_shape(runs: Path, capsys: pytest.CaptureFixture[str]):
+    other = "ilc/synthetic/and-mask"
+    write_run(runs, other, {"test_accuracy": (1.0, 1.0)})
+    found = run_json(capsys, "compare", other, ROW, "--runs", str(runs))
+    check(found, documented("compare"))
+    for run in found["runs"]:
+        check(run, documented("compared run"))
+    assert found == example("compare")
 
 
 def test_doctor_has_the_documented_shape(capsys: pytest.CaptureFixture[str]):

@@ -20,8 +20,10 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_the_package_offers_the_estimators():
     assert recombine.InvariantClassifier is recombine.estimators.InvariantClassifier
+    assert recombine.ModularFewShot is recombine.estimators.ModularFewShot
+    assert recombine.SkipForecaster is recombine.estimators.SkipForecaster
     assert recombine.load is recombine.estimators.load
-    assert {"InvariantClassifier", "load", "__version__"} <= set(dir(recombine))
+    assert {"InvariantClassifier", "SkipForecaster", "load", "__version__"} <= set(dir(recombine))
 
 
 def test_an_unknown_name_is_an_attribute_error():

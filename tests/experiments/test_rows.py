@@ -20,7 +20,8 @@ TRIED = {
     *("ilc/synthetic/dann", "ilc/synthetic/envs/64/baseline"),
     *("ilc/synthetic/search/standard", "ilc/gradcorr/and"),
     *("scan/add-jump/permutation/meta", "scan/length/standard/seq2seq"),
-    "scan/around-right/standard/synatt",
+    *("scan/around-right/standard/synatt", "asi/room-runner/asi"),
+    "modular/hyperteacher/compositional/linear-hnet",
 }
 TINY_RUNS = [
     pytest.param(row, id=row.id, marks=() if row.id in TRIED else pytest.mark.slow) for row in ROWS

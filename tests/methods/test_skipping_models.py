@@ -118,3 +118,10 @@ def test_bad_sizes_are_refused():
         VectorModelShape(0)
     with pytest.raises(ValueError, match="`view` and `view_size` go together"):
         VectorModelShape(2, view_size=3)
+
+
+def test_images_may_have_other_channels_than_three():
+    model = VideoModelShape("simple", 2, channels=1)(jr.key(0))
+    assert model(jnp.full((4, 5, 1), 0.5)).shape == (4, 5, 1)
+    with pytest.raises(ValueError, match="`channels` must be at least 1; got 0"):
+        VideoModelShape(channels=0)

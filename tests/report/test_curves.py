@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from recombine.experiments import match_rows
+from recombine.experiments import find_row, match_rows
 from recombine.report import make_lines
 from recombine.report._curves import (
     DASHES,
@@ -100,3 +100,30 @@ def test_one_evaluation_is_seen_too(write_run, tmp_path):
 def test_curves_of_nothing_but_nan_do_not_stop_the_figure(write_run, tmp_path):
     write_run(AND_MASK, status="failed", error="NaN", curves=curve(np.nan, 1))
     assert len(draw_curves(read_curves(lines_in(tmp_path)), name="here")) == 1
+
+
+def test_a_metric_can_be_drawn_against_another(write_run, tmp_path):
+    row = find_row("asi/room-runner/asi")
+    curves = {
+        "accuracy_soft": np.array([[0.5, 0.5], [0.9, 0.7]]),
+        "model_evaluations": np.array([[0.0, 0.0], [3e6, 5e6]]),
+        "epoch": np.array([[0.0, 0.0], [20.0, 20.0]]),
+    }
+    write_run(row.id, final={"accuracy_soft": [0.9, 0.7]}, curves=curves)
+    lines = make_lines([row], read_records(tmp_path / "runs"))
+    figures = {f.caption: f.svg for f in draw_curves(read_curves(lines), name="here")}
+    name = "probability of the true outcome against"
+    assert set(figures) == {f"{name} epochs", f"{name} training calls of the model"}
+    assert ">epochs</text>" in figures[f"{name} epochs"]
+    by_calls = figures[f"{name} training calls of the model"]
+    assert ">training calls of the model</text>" in by_calls
+    assert re.search(r">[234],\d00,000</text>", by_calls)  # to 4 million, the mean over seeds
+    assert not re.search(r">[5-9],\d00,000</text>", by_calls)
+    assert "over training calls of the model. adaptive skips: full, 2 seeds" in by_calls
+
+
+def test_a_curve_without_what_it_is_drawn_against_is_left_out(write_run, tmp_path):
+    row = find_row("asi/room-runner/asi")
+    write_run(row.id, curves={"accuracy_soft": np.ones((2, 1)), "epoch": np.ones((2, 1))})
+    lines = make_lines([row], read_records(tmp_path / "runs"))
+    assert len(draw_curves(read_curves(lines), name="here")) == 1

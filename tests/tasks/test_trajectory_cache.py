@@ -57,6 +57,7 @@ def test_the_manifest_says_what_lies_beside_it(tmp_path):
     assert manifest["request"]["parameters"] == {"seed": 5, "num_items": 2}
     assert manifest["request"]["code_version"] == "1"
     assert manifest["arrays"]["numbers"] == "float64[3]"
+    assert manifest["words"] == {"names": ["a", "b"]}
     assert len(manifest["sha256"]) == 64
 
 

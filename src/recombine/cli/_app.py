@@ -1,5 +1,6 @@
 """The command's doors. Each is thin: the work is done by the rooms, and JAX loads only to train."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,15 @@ app = typer.Typer(
 
 DEFAULT_RUNS = Path("runs")
 
+
+class VariantName(StrEnum):
+    """The variants of a row, for the command line to check."""
+
+    full = "full"
+    quick = "quick"
+    tiny = "tiny"
+
+
 Pattern = Annotated[str, typer.Argument(help="A glob over row ids, such as 'ilc/*/and-mask'.")]
 Runs = Annotated[
     Path, typer.Option("--runs", envvar="RECOMBINE_RUNS", help="The folder of all runs.")
@@ -27,6 +37,15 @@ Quick = Annotated[bool, typer.Option("--quick", help="The variant for minutes on
 Evidence = Annotated[
     bool, typer.Option("--evidence", help="Read the published records instead of a runs folder.")
 ]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="MODULE",
+        help="A module or .py file with a system of your own. Repeatable.",
+    ),
+]
 
 
 @app.callback()
@@ -35,11 +54,11 @@ def _root() -> None:
 
 
 @app.command("list")
-def list_rows(pattern: Pattern = "*", as_json: Json = False) -> None:
+def list_rows(pattern: Pattern = "*", plugin: Plugins = None, as_json: Json = False) -> None:
     """List the rows that can be run."""
     from recombine.cli._listing import print_rows
 
-    print_rows(pattern, as_json=as_json)
+    print_rows(pattern, plugins=plugin or [], as_json=as_json)
 
 
 @app.command()
@@ -51,12 +70,20 @@ def show(
         Path | None,
         typer.Option("--pictures", help="A folder to write the pictures of the row's run to."),
     ] = None,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Show a row: its claim, its settings, the paper's value and what was run."""
     from recombine.cli._listing import print_row
 
-    print_row(row, runs=runs, evidence=evidence, pictures=pictures, as_json=as_json)
+    print_row(
+        row,
+        plugins=plugin or [],
+        runs=runs,
+        evidence=evidence,
+        pictures=pictures,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -68,6 +95,7 @@ def run(
         list[str] | None, typer.Option("--set", help="Change a setting: key=value. Repeatable.")
     ] = None,
     runs: Runs = DEFAULT_RUNS,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Run rows. Finished runs are not run again; unfinished ones resume."""
@@ -75,6 +103,7 @@ def run(
 
     run_rows(
         pattern,
+        plugins=plugin or [],
         variant="quick" if quick else "full",
         num_seeds=seeds,
         changes=set_ or [],
@@ -88,13 +117,64 @@ def table(
     pattern: Pattern = "*",
     runs: Runs = DEFAULT_RUNS,
     evidence: Evidence = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    markdown: Markdown = False,
+    plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Print the paper's values beside ours."""
     from recombine.cli._reporting import print_table
 
-    print_table(pattern, runs=runs, evidence=evidence, markdown=markdown, as_json=as_json)
+    print_table(
+        pattern,
+        plugins=plugin or [],
+        runs=runs,
+        evidence=evidence,
+        markdown=markdown,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def compare(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="PATTERN", help="Globs over row ids, or folders of runs."),
+    ],
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Which final metric; the rows' own by default.")
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", metavar="ROW", help="What to compare with; else the first."),
+    ] = None,
+    variant: Annotated[
+        VariantName | None,
+        typer.Option("--variant", help="Which runs of rows; else the fullest that all have."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="A .png or .svg file to draw to.")
+    ] = None,
+    runs: Runs = DEFAULT_RUNS,
+    evidence: Evidence = False,
+    markdown: Markdown = False,
+    plugin: Plugins = None,
+    as_json: Json = False,
+) -> None:
+    """Compare rows or runs: means, spread, and intervals of their differences."""
+    from recombine.cli._comparing import print_comparison
+
+    print_comparison(
+        what,
+        metric=metric,
+        reference=reference,
+        variant=variant.value if variant else None,
+        plot=plot,
+        plugins=plugin or [],
+        runs=runs,
+        evidence=evidence,
+        markdown=markdown,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -104,11 +184,12 @@ def report(
     ),
     runs: Runs = DEFAULT_RUNS,
     evidence: Evidence = False,
+    plugin: Plugins = None,
 ) -> None:
     """Write the report: one HTML file with tables, curves and pictures."""
     from recombine.cli._reporting import write_report
 
-    write_report(output, runs=runs, evidence=evidence)
+    write_report(output, plugins=plugin or [], runs=runs, evidence=evidence)
 
 
 @app.command()

@@ -29,10 +29,12 @@ def explain_errors() -> Iterator[None]:
 
 def _exit_code(error: Exception) -> int | None:
     """Returns the code for an error that explains itself, `None` for one that does not."""
-    from recombine.experiments import SettingsError
+    from recombine.experiments import PluginError, SettingsError
+    from recombine.report import ComparisonError
     from recombine.results import RunHeldError, RunsFolderError
 
-    if isinstance(error, SettingsError | RunsFolderError) or type(error) is LookupError:
+    ours = PluginError | SettingsError | ComparisonError | RunsFolderError
+    if isinstance(error, ours) or type(error) is LookupError:
         return BAD_USAGE
     if isinstance(error, RunHeldError | OSError):
         return FAILED

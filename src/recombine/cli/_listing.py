@@ -1,18 +1,19 @@
 """`recombine list` and `recombine show`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from recombine.cli._printing import print_grid, print_json
-from recombine.experiments import Row, Variant, find_row, match_rows, settings_of
+from recombine.experiments import Row, Variant, find_row, load_systems, match_rows, settings_of
 from recombine.report import Line, Summary, line_to_json, make_lines, summary_text
 from recombine.results import evidence_folder, read_records
 
 
-def print_rows(pattern: str, *, as_json: bool) -> None:
+def print_rows(pattern: str, *, plugins: Sequence[str], as_json: bool) -> None:
     """Prints one line for every row."""
-    rows = match_rows(pattern)
+    rows = match_rows(pattern, load_systems(plugins))
     if as_json:
         print_json([_summary(row) for row in rows])
         return
@@ -23,10 +24,16 @@ def print_rows(pattern: str, *, as_json: bool) -> None:
 
 
 def print_row(
-    row_id: str, *, runs: Path, evidence: bool, pictures: Path | None, as_json: bool
+    row_id: str,
+    *,
+    plugins: Sequence[str],
+    runs: Path,
+    evidence: bool,
+    pictures: Path | None,
+    as_json: bool,
 ) -> None:
     """Prints everything about one row, and writes its pictures if there is a folder for them."""
-    row = find_row(row_id)
+    row = find_row(row_id, load_systems(plugins))
     lines = make_lines([row], read_records(evidence_folder() if evidence else runs))
     _print_row(row, lines, as_json=as_json)
     if pictures is not None:

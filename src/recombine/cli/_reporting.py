@@ -1,10 +1,11 @@
 """`recombine table` and `recombine report`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from recombine.cli._printing import print_grid, print_json
-from recombine.experiments import match_rows
+from recombine.experiments import load_systems, match_rows
 from recombine.report import COLUMNS, cells, line_to_json, make_lines, to_markdown
 from recombine.results import evidence_folder, read_records
 
@@ -15,6 +16,7 @@ TERMINAL_COLUMNS = ("row", "paper", "ours", "verdict", "run", "seeds", "time")
 def print_table(
     pattern: str,
     *,
+    plugins: Sequence[str] = (),
     runs: Path,
     evidence: bool,
     markdown: bool,
@@ -22,7 +24,8 @@ def print_table(
     only_run: bool = False,
 ) -> None:
     """Prints the table of all rows that match, or only of those that were run."""
-    lines = make_lines(match_rows(pattern), read_records(evidence_folder() if evidence else runs))
+    rows = match_rows(pattern, load_systems(plugins))
+    lines = make_lines(rows, read_records(evidence_folder() if evidence else runs))
     if only_run:
         lines = [line for line in lines if line.record]
     if as_json:
@@ -31,13 +34,14 @@ def print_table(
         print(to_markdown(lines), end="")
     else:
         shown = [COLUMNS.index(name) for name in TERMINAL_COLUMNS]
-        rows = [cells(line) for line in lines]
-        print_grid(TERMINAL_COLUMNS, [tuple(row[i] for i in shown) for row in rows])
+        texts = [cells(line) for line in lines]
+        print_grid(TERMINAL_COLUMNS, [tuple(text[i] for i in shown) for text in texts])
 
 
-def write_report(output: Path, *, runs: Path, evidence: bool) -> None:
+def write_report(output: Path, *, plugins: Sequence[str] = (), runs: Path, evidence: bool) -> None:
     """Writes the page and says where it is."""
     from recombine.report import write_page  # draws with matplotlib
 
-    write_page(output, read_records(evidence_folder() if evidence else runs))
+    records = read_records(evidence_folder() if evidence else runs)
+    write_page(output, records, systems=load_systems(plugins))
     print(f"report: {output.resolve()}", file=sys.stderr)

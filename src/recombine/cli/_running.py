@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recombine.cli._errors import FAILED
 from recombine.cli._printing import print_json
-from recombine.experiments import SYSTEMS, find_row, match_rows
+from recombine.experiments import SYSTEMS, find_row, load_systems, match_rows
 from recombine.report import Summary, line_to_json, make_lines, summary_text
 from recombine.results import read_records
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def run_rows(
     pattern: str,
     *,
+    plugins: Sequence[str],
     variant: str,
     num_seeds: int | None,
     changes: Sequence[str],
@@ -27,7 +28,7 @@ def run_rows(
     """Runs all rows that match; a row that fails does not keep the others from running."""
     from recombine.engines import RunRequest
 
-    rows = match_rows(pattern)
+    rows = match_rows(pattern, load_systems(plugins))
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
     requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]

@@ -4,7 +4,7 @@ A network needs arrays of fixed shapes, and every further shape is a further com
 are therefore sorted into a few buckets, and each is padded only to the largest of its own bucket.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -85,9 +85,11 @@ def make_buckets(
 
 
 def assign_buckets(
-    shapes: Int[np.ndarray, "episodes 5"], most: int
+    shapes: Int[np.ndarray, "episodes sizes"],
+    most: int,
+    cost: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Int[np.ndarray, " episodes"]:
-    """Returns the bucket of each episode, given its `Shape`.
+    """Returns the bucket of each episode, given its `Shape`, or other sizes and their `cost`.
 
     Starts from one bucket per shape and merges the two that add the least padding, until there
     are at most `most` and merging more would no longer be nearly free.
@@ -97,14 +99,15 @@ def assign_buckets(
         >>> assign_buckets(few_or_many, most=2).tolist()
         [0, 0, 1]
     """
+    cost = cost_of if cost is None else cost
     labels = _similar(shapes)
     count = np.bincount(labels)
     largest = np.stack([shapes[labels == label].max(axis=0) for label in range(len(count))])
-    least = float(np.sum(cost_of(shapes)))
+    least = float(np.sum(cost(shapes)))
     while len(count) > 1:
         together = np.maximum(largest[:, None], largest[None])
-        alone = count * cost_of(largest)
-        added = (count[:, None] + count[None]) * cost_of(together)
+        alone = count * cost(largest)
+        added = (count[:, None] + count[None]) * cost(together)
         added = (added - alone[:, None] - alone[None]).astype(float)
         added[np.tril_indices(len(count))] = np.inf
         first, second = np.unravel_index(np.argmin(added), added.shape)
@@ -163,7 +166,7 @@ def _shape(support: Sequence[Pair], asked: Sequence[Pair]) -> Shape:
     )
 
 
-def _similar(shapes: Int[np.ndarray, "episodes 5"]) -> Int[np.ndarray, " episodes"]:
+def _similar(shapes: Int[np.ndarray, "episodes sizes"]) -> Int[np.ndarray, " episodes"]:
     unit = 1
     while True:
         groups, labels = np.unique(-(-shapes // unit), axis=0, return_inverse=True)

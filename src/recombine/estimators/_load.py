@@ -7,12 +7,16 @@ from recombine.estimators._base import Estimator
 from recombine.estimators._invariant_classifier import InvariantClassifier
 from recombine.estimators._invariant_regressor import InvariantRegressor
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq
+from recombine.estimators._modular_few_shot import ModularFewShot
 from recombine.estimators._saving import EstimatorFileError, read_estimator
+from recombine.estimators._skip_forecaster import SkipForecaster
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "InvariantClassifier": InvariantClassifier,
     "InvariantRegressor": InvariantRegressor,
     "MetaSeq2Seq": MetaSeq2Seq,
+    "ModularFewShot": ModularFewShot,
+    "SkipForecaster": SkipForecaster,
 }
 """The classes that a file may name."""
 

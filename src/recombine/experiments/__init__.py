@@ -3,17 +3,26 @@
 Nothing here needs JAX until a learner is made.
 """
 
+from recombine.experiments._plugins import (
+    PluginError as PluginError,
+    PluginWarning as PluginWarning,
+    load_systems as load_systems,
+)
 from recombine.experiments._registry import (
     SYSTEMS as SYSTEMS,
     find_row as find_row,
     match_rows as match_rows,
 )
 from recombine.experiments._row import (
+    Animation as Animation,
+    Chart as Chart,
     Group as Group,
     Metric as Metric,
+    Panel as Panel,
     Paper as Paper,
     Picture as Picture,
     Row as Row,
+    Sample as Sample,
     System as System,
     Variant as Variant,
 )

@@ -2,23 +2,30 @@
 
 import difflib
 import fnmatch
+from collections.abc import Mapping
 
 from recombine.experiments._row import Row, System
 from recombine.experiments.agreement import AGREEMENT
+from recombine.experiments.hypernetworks import MODULAR
 from recombine.experiments.seq2seq import META_SEQ2SEQ
+from recombine.experiments.skipping import SKIPPING
 
 SYSTEMS: dict[str, System] = {
     "ilc": AGREEMENT,
+    "asi": SKIPPING,
     "seq2seq": META_SEQ2SEQ,
+    "modular": MODULAR,
 }
 
 
-def match_rows(pattern: str = "*") -> list[Row]:
+def match_rows(pattern: str = "*", systems: Mapping[str, System] | None = None) -> list[Row]:
     """Returns the rows whose id matches a glob; a prefix such as `ilc/synthetic` means all below.
 
-    Raises `LookupError` with the nearest ids when there is none.
+    They are looked for in `systems`, by default in our own. Raises `LookupError` with the nearest
+    ids when there is none.
     """
-    rows = [row for system in SYSTEMS.values() for row in system.rows]
+    chosen_from = SYSTEMS if systems is None else systems
+    rows = [row for system in chosen_from.values() for row in system.rows]
     chosen = [
         row
         for row in rows
@@ -31,11 +38,12 @@ def match_rows(pattern: str = "*") -> list[Row]:
     return chosen
 
 
-def find_row(row_id: str) -> Row:
+def find_row(row_id: str, systems: Mapping[str, System] | None = None) -> Row:
     """Returns the row of that id, or raises `LookupError` with the nearest ids."""
-    row = next((row for row in match_rows("*") if row.id == row_id), None)
+    rows = match_rows("*", systems)
+    row = next((row for row in rows if row.id == row_id), None)
     if row is None:
-        ids = [row.id for row in match_rows("*")]
+        ids = [row.id for row in rows]
         nearest = difflib.get_close_matches(row_id, ids, cutoff=0.4) or ids[:5]
         raise LookupError(f"no row is called {row_id!r}; try {', '.join(nearest)}")
     return row

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ class Metric:
     label: str
     higher_is_better: bool = True
     percent: bool = True  # a share, shown as a percentage
+    over: "Metric | None" = None  # what its curve is drawn against, in place of the step
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,24 @@ class Picture:
     needs: tuple[str, ...]  # the arrays of `inspect` that it draws
 
 
+@dataclass(frozen=True)
+class Animation:
+    """A moving picture of what one trained seed has learned."""
+
+    title: str
+    save: Callable[[Mapping[str, np.ndarray], Path], None]  # (inspected arrays, where: a GIF)
+    needs: tuple[str, ...]  # the arrays of `inspect` that it shows
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the task of a row looks like, for those who have run nothing yet."""
+
+    make: Callable[[Any], Mapping[str, np.ndarray]]  # (config) to arrays; it may load JAX
+    pictures: tuple[Picture, ...] = ()
+    animations: tuple[Animation, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """What is run, what it should show, and the printed number to hold it against."""
@@ -68,6 +88,8 @@ class Row:
     tiny: Variant  # finishes in seconds, shows nothing: for tests
     also: tuple[Metric, ...] = ()  # further metrics worth a curve
     pictures: tuple[Picture, ...] = ()
+    animations: tuple[Animation, ...] = ()
+    sample: Sample | None = None
 
     def variant(self, name: str) -> Variant:
         """Returns the variant of that name; a row without a quick one says so."""
@@ -78,6 +100,24 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """One metric of a `Chart`: a line for each row, a dot for each seed."""
+
+    metric: Metric
+    log: bool = False
+    low: float | None = None  # what lies below is drawn at the edge
+    floor: str = ""  # a further metric, drawn hollow: chance, or what there is to compare with
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The final values of all rows of a group beside each other."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
 class Group:
     """The rows of one table or figure."""
 
@@ -85,6 +125,7 @@ class Group:
     title: str
     source: str
     rows: tuple[Row, ...]
+    charts: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True)

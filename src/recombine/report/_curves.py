@@ -62,6 +62,12 @@ class CurveFigure(NamedTuple):
     metric: Metric
     svg: Markup
 
+    @property
+    def caption(self) -> str:
+        """What is drawn and, where that is not the step, against what."""
+        over = self.metric.over
+        return self.metric.label + (f" against {over.label}" if over else "")
+
 
 def preferred(lines: Sequence[Line]) -> list[Line]:
     """Returns the lines of a row that were run, the one most worth drawing first.
@@ -95,17 +101,18 @@ def read_curves(lines: Sequence[Line]) -> list[Curve]:
 
 def draw_curves(curves: Sequence[Curve], *, name: str) -> list[CurveFigure]:
     """Draws a figure for every metric that the rows name and at least one of them recorded."""
-    named: dict[str, Metric] = {}
+    named: dict[tuple[str, str], Metric] = {}
     for curve in curves:
         for metric in (curve.line.row.metric, *curve.line.row.also):
-            named.setdefault(metric.name, metric)
+            named.setdefault((metric.name, _over(metric)), metric)
     figures = []
     for metric in named.values():
-        shown = [curve for curve in curves if metric.name in curve.metrics]
+        needed = {metric.name, _over(metric) or metric.name}
+        shown = [curve for curve in curves if needed <= set(curve.metrics)]
         if shown:
             svg = draw_svg(
                 lambda axes, metric=metric, shown=shown: _draw_metric(axes, metric, shown),
-                name=f"{name}/{metric.name}",
+                name="/".join(filter(None, (name, metric.name, _over(metric)))),
                 title=_describe(metric, shown),
                 size=(4.4, 2.75),
             )
@@ -132,6 +139,11 @@ def thinned(count: int) -> Int[np.ndarray, " points"]:
     return np.unique(np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int))
 
 
+def _over(metric: Metric) -> str:
+    """Returns the name of what a metric is drawn against; empty for the step."""
+    return metric.over.name if metric.over else ""
+
+
 def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -139,6 +151,8 @@ def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
     for curve in curves:
         kept = thinned(len(curve.steps))
         steps = curve.steps[kept]
+        if metric.over:
+            steps, _ = mean_and_spread(curve.metrics[metric.over.name][kept])
         mean, spread = mean_and_spread(curve.metrics[metric.name][kept] * scale)
         low, high = mean - spread, mean + spread
         if metric.percent:  # a share cannot leave its range
@@ -155,11 +169,12 @@ def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    few = axes.get_xlim()[1] >= 1e6  # long numbers need room
+    axes.xaxis.set_major_locator(MaxNLocator(4 if few else 6, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
     if metric.percent:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g} %"))
-    axes.set_xlabel("step")
+    axes.set_xlabel(metric.over.label if metric.over else "step")
 
 
 def _describe(metric: Metric, curves: Sequence[Curve]) -> str:
@@ -168,4 +183,5 @@ def _describe(metric: Metric, curves: Sequence[Curve]) -> str:
         mean, _ = mean_and_spread(curve.metrics[metric.name][-1:])
         value = f"{mean[0] * 100:.1f} %" if metric.percent else f"{mean[0]:.4g}"
         ends.append(f"{curve.label}, ends at {value}")
-    return f"{metric.label} over training steps. " + "; ".join(ends) + "."
+    along = metric.over.label if metric.over else "training steps"
+    return f"{metric.label} over {along}. " + "; ".join(ends) + "."

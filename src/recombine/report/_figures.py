@@ -33,6 +33,9 @@ STYLE: dict[str, Any] = {
     "lines.solid_capstyle": "round",
 }
 
+WHITE: dict[str, Any] = {"figure.facecolor": "white", "savefig.facecolor": "white"}
+"""The ground of figures that are files of their own."""
+
 
 def draw_svg(
     draw: Callable[[Any], None], *, name: str, title: str, size: tuple[float, float]
@@ -56,8 +59,16 @@ def draw_svg(
 def draw_png(draw: Callable[[Any], None], *, size: tuple[float, float]) -> bytes:
     """Draws one figure on white, for a file of its own; otherwise as `draw_svg` does."""
     file = io.BytesIO()
-    white = {"figure.facecolor": "white", "savefig.facecolor": "white"}
-    _draw(draw, size, white, file, format="png", dpi=200, metadata={"Software": None})
+    _draw(draw, size, WHITE, file, format="png", dpi=200, metadata={"Software": None})
+    return file.getvalue()
+
+
+def draw_svg_file(draw: Callable[[Any], None], *, name: str, size: tuple[float, float]) -> bytes:
+    """Draws one figure on white as SVG, for a file of its own; otherwise as `draw_svg` does."""
+    file = io.BytesIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    settings = {**WHITE, "svg.hashsalt": name}
+    _draw(draw, size, settings, file, format="svg", metadata=nothing)
     return file.getvalue()
 
 

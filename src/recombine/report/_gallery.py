@@ -1,21 +1,29 @@
 """The pictures that rows define, drawn from what their runs left to look at."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from markupsafe import Markup
 
-from recombine.experiments import Picture
+from recombine.experiments import Animation, Picture, Row
 from recombine.report._curves import preferred
 from recombine.report._figures import draw_png, draw_svg
 from recombine.report._lines import Line
 from recombine.results import write_atomically
 
+Shown = TypeVar("Shown", Picture, Animation)
+Arrays = Mapping[str, np.ndarray]
+
 SIZE = (3.0, 3.0)
 """Width and height in inches, unless a picture chooses its own."""
+
+
+WIDE = 450.0
+"""Points; wider pictures do not stand side by side."""
 
 
 class Drawn(NamedTuple):
@@ -25,6 +33,12 @@ class Drawn(NamedTuple):
     seed: int
     svg: Markup | None
     problem: str = ""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs a line of the page for itself."""
+        width = re.search(r'width="([\d.]+)"', self.svg or "")
+        return width is not None and float(width[1]) > WIDE
 
 
 class Comparison(NamedTuple):
@@ -37,48 +51,77 @@ class Comparison(NamedTuple):
 def draw_pictures(lines: Sequence[Line], *, name: str) -> list[Comparison]:
     """Draws every picture of every row whose preferred run left the arrays that it needs."""
     comparisons: dict[str, Comparison] = {}
-    for picture, line, arrays in _drawable(lines):
+    for picture, line, arrays in _drawable(lines, lambda row: row.pictures):
         comparison = comparisons.setdefault(picture.title, Comparison(picture.title, []))
         comparison.pictures.append(_draw(picture, line, arrays, name))
     return list(comparisons.values())
 
 
 def save_pictures(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Writes the same pictures as PNG files, named by row and title; returns where they are."""
-    found = list(_drawable(lines))
-    if found:
+    """Writes pictures as PNG and animations as GIF files, named by row and title.
+
+    Beside what the preferred runs left, rows that can show their task without a run do so. Returns
+    where the files are.
+    """
+    files: dict[str, bytes] = {}
+
+    def draw(row: Row, picture: Picture, arrays: Arrays) -> None:
+        drawn = draw_png(lambda axes: picture.draw(axes, arrays), size=SIZE)
+        files[f"{_slug(row.id)}-{_slug(picture.title)}.png"] = drawn
+
+    def animate(row: Row, animation: Animation, arrays: Arrays) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "moving.gif"
+            animation.save(arrays, path)
+            files[f"{_slug(row.id)}-{_slug(animation.title)}.gif"] = path.read_bytes()
+
+    for picture, line, arrays in _drawable(lines, lambda row: row.pictures):
+        draw(line.row, picture, arrays)
+    for animation, line, arrays in _drawable(lines, lambda row: row.animations):
+        animate(line.row, animation, arrays)
+    for row in {line.row.id: line.row for line in lines}.values():
+        if row.sample:
+            arrays = row.sample.make(row.full.config)
+            for picture in row.sample.pictures:
+                draw(row, picture, arrays)
+            for animation in row.sample.animations:
+                animate(row, animation, arrays)
+    if files:
         folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for picture, line, arrays in found:
-        drawn = draw_png(lambda axes, p=picture, a=arrays: p.draw(axes, a), size=SIZE)
-        path = folder / f"{_slug(line.row.id)}-{_slug(picture.title)}.png"
-        write_atomically(path, lambda file, drawn=drawn: file.write(drawn))
-        paths.append(path)
-    return paths
+    for name, content in files.items():
+        write_atomically(folder / name, lambda file, content=content: file.write(content))
+    return [folder / name for name in files]
 
 
 def _drawable(
-    lines: Sequence[Line],
-) -> Iterator[tuple[Picture, Line, Mapping[str, np.ndarray]]]:
+    lines: Sequence[Line], wanted_of: Callable[[Row], tuple[Shown, ...]]
+) -> Iterator[tuple[Shown, Line, Arrays]]:
     """Finds for every picture of every row the preferred run that left what it needs."""
     for row in {line.row.id: line.row for line in lines}.values():
-        arrays_of = [
+        wanted = wanted_of(row)
+        arrays_of: list[tuple[Line, Arrays]] = [
             (line, line.folder.read_inspect())
             for line in preferred([line for line in lines if line.row.id == row.id])
-            if row.pictures and line.folder
+            if wanted and line.folder
         ]
-        for picture in row.pictures:
-            for line, arrays in arrays_of:
-                if all(need in arrays for need in picture.needs):
-                    yield picture, line, arrays
-                    break
+        for one in wanted:
+            found = _find(one.needs, arrays_of)
+            if found:
+                yield one, *found
+
+
+def _find(
+    needs: Sequence[str], arrays_of: Sequence[tuple[Line, Arrays]]
+) -> tuple[Line, Arrays] | None:
+    """Returns the first that has everything that is needed."""
+    return next((found for found in arrays_of if all(need in found[1] for need in needs)), None)
 
 
 def _slug(words: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
-def _draw(picture: Picture, line: Line, arrays: Mapping[str, np.ndarray], name: str) -> Drawn:
+def _draw(picture: Picture, line: Line, arrays: Arrays, name: str) -> Drawn:
     assert line.record is not None
     seed = line.record.seeds[0]
     title = f"{picture.title}: {line.row.method}, {line.status}, seed {seed}"

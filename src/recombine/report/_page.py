@@ -4,13 +4,14 @@ import base64
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from recombine.experiments import SYSTEMS, Group, System
+from recombine.report._charts import DrawnChart, draw_charts
 from recombine.report._curves import Curve, CurveFigure, draw_curves, read_curves
 from recombine.report._entries import Entry, tone_of
 from recombine.report._gallery import Comparison, draw_pictures
@@ -24,6 +25,7 @@ class GroupSection(NamedTuple):
     group: Group
     entries: list[Entry]
     curves: list[Curve]
+    charts: list[DrawnChart]
     figures: list[CurveFigure]
     comparisons: list[Comparison]
 
@@ -47,12 +49,15 @@ class Origin(NamedTuple):
     values: list[str]
 
 
-def write_page(path: str | Path, records: Records) -> None:
+def write_page(
+    path: str | Path, records: Records, *, systems: Mapping[str, System] | None = None
+) -> None:
     """Writes the page to a file, whole or not at all.
 
     Args:
         path: the file; its folder must exist.
         records: as `read_records` returns them.
+        systems: as for `render_page`.
 
     Raises:
         OSError: the file cannot be written there; the message says why.
@@ -71,7 +76,7 @@ def write_page(path: str | Path, records: Records) -> None:
         raise PermissionError(
             f"the report cannot be written to {path}: no permission to write in {path.parent}"
         )
-    page = render_page(records).encode()
+    page = render_page(records, systems=systems).encode()
     try:
         write_atomically(path, lambda file: file.write(page))
     except OSError as error:
@@ -79,11 +84,12 @@ def write_page(path: str | Path, records: Records) -> None:
         raise OSError(f"the report cannot be written to {path}: {reason}") from error
 
 
-def render_page(records: Records) -> str:
+def render_page(records: Records, *, systems: Mapping[str, System] | None = None) -> str:
     """Returns the report of all rows as one HTML page; equal records give equal pages.
 
     Args:
         records: as `read_records` returns them; none is fine, every row is then "not run".
+        systems: whose rows to show; our own by default.
 
     Example:
         >>> "not run" in render_page([])
@@ -98,7 +104,8 @@ def render_page(records: Records) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    sections = [_system_section(system, records) for system in SYSTEMS.values()]
+    chosen = SYSTEMS if systems is None else systems
+    sections = [_system_section(system, records) for system in chosen.values()]
     known = {row.id for section in sections for row in section.system.rows}
     # These two are ours and hold no data, so they need no escaping.
     style, script = (Markup(_source(environment, name)) for name in ("page.css", "page.js"))
@@ -132,6 +139,7 @@ def _group_section(group: Group, records: Records) -> GroupSection:
         group,
         [Entry(line) for line in lines],
         curves,
+        draw_charts(group.charts, lines, name=group.id),
         draw_curves(curves, name=group.id),
         draw_pictures(lines, name=group.id),
     )

@@ -180,8 +180,14 @@ class MetaLearner(eqx.Module):
             name: one of the source's `sets`.
             num_tasks: how many; by default `num_measured`.
         """
-        found = self._outcomes(state, (name,), num_tasks or self.num_measured)
+        found = self.adapt_sets(state, (name,), num_tasks=num_tasks)
         return jax.tree.map(lambda array: array[0], found)
+
+    def adapt_sets(
+        self, state: MetaTraining, names: tuple[str, ...], *, num_tasks: int | None = None
+    ) -> TaskOutcomes:
+        """Adapts to the tasks of several sets in one program; arrays have a first axis of sets."""
+        return self._outcomes(state, names, num_tasks or self.num_measured)
 
     def adapt(self, model: Any, support: Any, key: PRNGKeyArray) -> Adapted:
         """Adapts a trained model to the support of one task.

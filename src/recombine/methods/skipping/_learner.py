@@ -101,6 +101,8 @@ class SkipLearner(eqx.Module):
     at_once: int = eqx.field(static=True, default=50)
     """How many trajectories are evaluated together."""
     num_inspected: int = eqx.field(static=True, default=2)
+    vectorize_seeds: bool = eqx.field(static=True, default=True)
+    """Whether the seeds of a run may share one program on an accelerator."""
 
     def __check_init__(self) -> None:
         if not self.phases or len(self.switch_steps) != len(self.phases) - 1:
@@ -234,7 +236,7 @@ class SkipLearner(eqx.Module):
         """Returns a few validation trajectories with what the model makes of them.
 
         `predictions` and `matched` are of a free run that is matched as it goes, `costs` are the
-        losses against all candidates; `rollout` is the free run, as long as a trajectory can be.
+        losses against all candidates; `rollout` is the free run for `depth` steps, and 0 after.
         """
         del key
         data = self.phases[-1].validation
@@ -254,6 +256,8 @@ class SkipLearner(eqx.Module):
         assert rollout.costs is not None
         first = as_floats(batch.frames[:, 0])
         free = free_run(state.model, first, time - 1, batch.context)
+        is_seen = jnp.arange(time - 1) < self.depth(state)  # what is never looked at is not kept
+        free = jnp.where(is_seen.reshape(-1, *[1] * (free.ndim - 1)), free, 0.0)
         return {
             "frames": batch.frames,
             "lengths": batch.lengths,

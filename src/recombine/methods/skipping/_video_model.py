@@ -97,23 +97,26 @@ class VideoModel(eqx.Module):
         *,
         key: PRNGKeyArray,
         precision: Precision = "default",
+        channels: int = CHANNELS,
     ):
         keys = jr.split(key, 7)
         n, is_strided = kernels, architecture == "strided"
         self.precision = precision
         self.layers = [
-            Convolution(5, CHANNELS, n, key=keys[0]),
+            Convolution(5, channels, n, key=keys[0]),
             Convolution(5, n, n, key=keys[1], stride=2 if is_strided else 1),
             Convolution(5, n, n, key=keys[2]),
             Convolution(5, n, n, key=keys[3], stride=2, is_transposed=True)
             if is_strided
             else Convolution(7, n, n, key=keys[3], dilation=2 if architecture == "dilated" else 1),
             Convolution(5, n, n, key=keys[4]),
-            Convolution(1, CHANNELS + n, n, key=keys[5]),
-            Convolution(1, n, CHANNELS, key=keys[6]),
+            Convolution(1, channels + n, n, key=keys[5]),
+            Convolution(1, n, channels, key=keys[6]),
         ]
 
-    def __call__(self, image: Float[Array, "height width 3"]) -> Float[Array, "height width 3"]:
+    def __call__(
+        self, image: Float[Array, "height width channels"]
+    ) -> Float[Array, "height width channels"]:
         """Predicts the image that comes some time after this one."""
         height, width, _ = image.shape
         features = image
@@ -134,6 +137,8 @@ class VideoModelShape:
     architecture: Architecture = "simple"
     kernels: int = 48
     precision: Precision = "default"
+    channels: int = CHANNELS
+    """Of an image: 3 for colours, 1 for greys."""
 
     def __post_init__(self) -> None:
         if self.architecture not in ("simple", "dilated", "strided"):
@@ -145,9 +150,16 @@ class VideoModelShape:
             raise ValueError(
                 f'`precision` must be "highest", "default" or "bfloat16"; got {self.precision!r}'
             )
-        if self.kernels < 1:
-            raise ValueError(f"`kernels` must be at least 1; got {self.kernels}")
+        for name in ("kernels", "channels"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}")
 
     def __call__(self, key: PRNGKeyArray) -> VideoModel:
         """Returns a model at its random start."""
-        return VideoModel(self.architecture, self.kernels, key=key, precision=self.precision)
+        return VideoModel(
+            self.architecture,
+            self.kernels,
+            key=key,
+            precision=self.precision,
+            channels=self.channels,
+        )

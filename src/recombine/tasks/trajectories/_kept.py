@@ -97,6 +97,8 @@ def _write(path: Path, request: dict[str, Any], arrays: Arrays) -> None:
         "request": request,
         "sha256": _hash(arrays),
         "arrays": {name: f"{a.dtype}{list(a.shape)}" for name, a in arrays.items()},
+        # Arrays of strings, such as the versions of a simulator, are there to be read.
+        "words": {name: a.tolist() for name, a in arrays.items() if a.dtype.kind == "U"},
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,249 @@
+"""One training step with adaptive skips, against the model's own work in it.
+
+How much the matching costs, how much of the device's throughput on the model's convolutions is
+left, what leaving out finished trajectories gains, whether seeds should share a program, and
+whether faster convolutions change what is matched. On an accelerator the task and the model are
+those of the published run on Funnel board; on a CPU they are small, to be done in a minute.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+from _measure import side_by_side
+
+from recombine.experiments import find_row
+from recombine.methods.skipping import (
+    BINARY_CROSS_ENTROPY,
+    SkipLearner,
+    Skips,
+    VideoModel,
+    _loss as loss_module,
+    as_floats,
+    flip_coins,
+    free_run,
+    skip_loss,
+)
+from recombine.training._seeds import Compiler, TakeTurns, Together
+
+SEEDS = 3
+MANY = 256  # images at a time, for the throughput of convolutions
+
+
+def measure() -> list[dict]:
+    on_cpu = jax.default_backend() == "cpu"
+    task, kernels = ("room-runner", 4) if on_cpu else ("funnel-board", 48)
+    row = find_row(f"asi/{task}/asi-150-epochs")
+    config = dataclasses.replace(row.full.config, num_train=8, num_validation=2, kernels=kernels)
+    learner = row.make_learner(config, row.full.steps)
+    train_steps = 10 if on_cpu else 500
+    runner = TakeTurns(learner, (0,), Compiler(lambda now: None))
+    state = runner.advance(runner.init(), 0, train_steps, lambda: None).state[0]
+    # As late as the published run ends: no exploration, little truth, and the model decides.
+    late = state._replace(step=jnp.int32(row.full.steps))
+    size = f"{task}, {config.architecture} model with {kernels} kernels, batches of 2"
+    rounds = 2 if on_cpu else 10
+    return [
+        *_overhead(learner, late, size, rounds),
+        *_throughput(learner, late, size, MANY // 16 if on_cpu else MANY, rounds),
+        *_early_exit(learner, late, size, rounds),
+        *_seeds(learner, size, rounds),
+        *_matches(learner, state.model, f"{size}, after {train_steps} steps"),
+    ]
+
+
+def _overhead(learner: SkipLearner, state: Any, size: str, rounds: int) -> list[dict]:
+    """A whole step beside forward and backward passes of as many predictions."""
+    step = eqx.filter_jit(learner.step)
+    made = step(state, jr.key(1))[0]
+    num_steps = int(made.padded_evaluations - state.padded_evaluations) // learner.batch_size
+    place = int(state.step) % learner.steps_per_epoch
+    num_frames = float(made.advances[place]) * learner.batch_size
+    alone = _model_alone(learner, num_steps)
+    first = as_floats(learner.phases[0].train.frames[: learner.batch_size, 0])
+    times = side_by_side(
+        {
+            "step": lambda: jax.block_until_ready(step(state, jr.key(1))),
+            "model": lambda: jax.block_until_ready(alone(state.model, first)),
+        },
+        rounds=rounds,
+    )
+    rate = num_frames / times["step"]
+    return [
+        {
+            "name": f"step with adaptive skips, {size}; {rate:.0f} true frames a second",
+            "seconds": times["step"],
+            "against": f"forward and backward passes of the same {num_steps} predictions alone",
+            "against_seconds": times["model"],
+            "ratio": times["step"] / times["model"],
+            "target": "at most 1.15",
+            "frames_per_second": rate,
+        }
+    ]
+
+
+def _throughput(learner: SkipLearner, state: Any, size: str, many: int, rounds: int) -> list[dict]:
+    """The model's passes inside a step beside its passes on many images at once, per image."""
+    frames = learner.phases[0].train.frames
+    few = as_floats(frames[: learner.batch_size, 0])
+    images = as_floats(frames[jnp.arange(many) % len(frames), 0])
+    steps = 16
+    chain, wide = _model_alone(learner, steps), _model_alone(learner, 1)
+    times = side_by_side(
+        {
+            "chain": lambda: jax.block_until_ready(chain(state.model, few)),
+            "wide": lambda: jax.block_until_ready(wide(state.model, images)),
+        },
+        rounds=rounds,
+    )
+    chained, most = times["chain"] / (steps * len(few)), times["wide"] / many
+    flops = 3 * _flops(state.model, few[0])
+    return [
+        {
+            "name": f"forward and backward pass of one prediction in a chain, {size}",
+            "seconds": chained,
+            "against": f"the same in {many} images at once: {flops / most / 1e12:.3g} TFLOP/s",
+            "against_seconds": most,
+            "ratio": chained / most,
+            "target": "",
+            "tflops": flops / chained / 1e12,
+        }
+    ]
+
+
+def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> list[dict]:
+    """A step that is over early, with the rest left out and with the rest computed."""
+    batch = learner.phases[0].train.batch(jnp.arange(learner.batch_size))
+    coins = flip_coins(jr.key(0), batch.frames.shape[1] - 1, learner.batch_size)
+
+    def gradient(model: VideoModel) -> Any:
+        return eqx.filter_grad(
+            lambda model: skip_loss(
+                model, batch, coins, skips=learner.skips, exploration=1.0, truth=1.0
+            )[0]
+        )(model)
+
+    programs: list[Any] = [eqx.filter_jit(gradient), eqx.filter_jit(lambda model: gradient(model))]
+    early = programs[0].lower(state.model).compile()
+    with _no_early_exit():
+        whole = programs[1].lower(state.model).compile()
+    times = side_by_side(
+        {
+            "early": lambda: jax.block_until_ready(early(state.model)),
+            "whole": lambda: jax.block_until_ready(whole(state.model)),
+        },
+        rounds=rounds,
+    )
+    return [
+        {
+            "name": f"gradient of an exploring step, left when all have ended, {size}",
+            "seconds": times["early"],
+            "against": f"all {batch.frames.shape[1] - 1} predictions that there could be",
+            "against_seconds": times["whole"],
+            "ratio": times["early"] / times["whole"],
+            "target": "",
+        }
+    ]
+
+
+def _seeds(learner: SkipLearner, size: str, rounds: int) -> list[dict]:
+    """Several seeds as one program, and one after the other."""
+    steps, calls = 1, {}
+    for name, kind in (("together", Together), ("turns", TakeTurns)):
+        runner = kind(learner, tuple(range(SEEDS)), Compiler(lambda now: None))
+        state: Any = runner.init()
+        calls[name] = partial(runner.advance, state, 0, steps, lambda: None)
+    times = side_by_side(calls, rounds=rounds)
+    return [
+        {
+            "name": f"step of {SEEDS} seeds in one program, {size}",
+            "seconds": times["together"] / steps,
+            "against": "the seeds in turns",
+            "against_seconds": times["turns"] / steps,
+            "ratio": times["together"] / times["turns"],
+            "target": "",
+        }
+    ]
+
+
+def _matches(learner: SkipLearner, model: VideoModel, size: str) -> list[dict]:
+    """How often a model whose convolutions are rounded picks the same frame."""
+    shape: Any = learner.model
+    data = learner.phases[0].train
+    chosen = {
+        precision: [
+            _chosen(_rounded(model, shape, precision), data.frames[item], learner.skips)[
+                : int(data.lengths[item]) - 1
+            ]
+            for item in range(len(data.lengths))
+        ]
+        for precision in ("highest", "default", "bfloat16")
+    }
+    count = sum(len(one) for one in chosen["highest"])
+
+    def share(precision: str) -> float:
+        pairs = zip(chosen[precision], chosen["highest"], strict=True)
+        return sum(int(jnp.sum(ours == theirs)) for ours, theirs in pairs) / count
+
+    words = {"default": "the device's own precision (TF32 on some)", "bfloat16": "bfloat16"}
+    return [
+        {
+            "name": f"equal matches with {words[name]}, {size}",
+            "share": share(name),
+            "against": f"{count} matches with float32 convolutions",
+            "against_share": 1.0,
+            "ratio": share(name),
+            "target": "",
+        }
+        for name in words
+    ]
+
+
+@eqx.filter_jit
+def _chosen(model: VideoModel, frames: jax.Array, skips: Skips) -> jax.Array:
+    """Returns for every frame the offset of the next frames that its prediction fits best."""
+    last = len(frames) - 1
+
+    def one(at: jax.Array) -> jax.Array:
+        window = as_floats(frames[jnp.minimum(at + 1 + jnp.arange(skips.longest), last)])
+        return jnp.argmin(BINARY_CROSS_ENTROPY.against(model(as_floats(frames[at])), window))
+
+    return jax.lax.map(one, jnp.arange(last))
+
+
+def _rounded(model: VideoModel, shape: Any, precision: str) -> VideoModel:
+    """Returns the same weights in a model that computes with another precision."""
+    like = dataclasses.replace(shape, precision=precision)(jr.key(0))
+    return eqx.tree_at(lambda one: one.layers, like, model.layers)
+
+
+def _model_alone(learner: SkipLearner, steps: int) -> Any:
+    """Returns a program that predicts in a chain and goes back through it."""
+
+    def total(model: VideoModel, first: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.mean(free_run(model, first, steps), axis=(1, 2, 3, 4)))
+
+    return eqx.filter_jit(eqx.filter_grad(total))
+
+
+def _flops(model: VideoModel, image: jax.Array) -> float:
+    """Returns the multiplications and additions of one forward pass, by the compiler's account."""
+    costs = jax.jit(lambda image: model(image)).lower(image).compile().cost_analysis()
+    return float((costs or {}).get("flops", 0.0))
+
+
+@contextmanager
+def _no_early_exit() -> Iterator[None]:
+    """Lets a step that nobody needs be computed all the same."""
+    anyone = loss_module.anyone
+    loss_module.anyone = lambda wanted: jnp.bool_(True)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        loss_module.anyone = anyone

@@ -1,0 +1,503 @@
+"""Learning tasks from a few rows, as combinations of modules, on people's own tasks (Schug 2024).
+
+Departures from the paper, made for data of any origin: tasks come from a fixed collection and in
+several sizes; inputs, and numbers to predict, are standardized over all tasks together; networks
+are smaller, inner steps see the whole support, and the learning rate falls along a cosine.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, Shaped
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from recombine.estimators._base import Estimator, draw_seed, make_random_state
+from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._few_shot_learners import FewShotLearner, LearnerSettings, outer_loop
+from recombine.estimators._few_shot_tasks import (
+    ParsedTask,
+    Predicts,
+    classes_of,
+    parse_rows,
+    parse_tasks,
+)
+from recombine.estimators._few_shot_training import (
+    BucketedMetaLearner,
+    TaskArrays,
+    TaskCollection,
+    bucket_tasks,
+    fill_up,
+    power_of_two,
+)
+from recombine.estimators._standardizing import Standard, measure
+from recombine.estimators._task_predictors import (
+    TaskClassifier,
+    TaskNetwork,
+    TaskRegressor,
+    check_width,
+)
+from recombine.methods.adaptation import Adapted, raise_if_diverged
+from recombine.methods.hypernetworks import (
+    Architecture,
+    HardLabels,
+    InnerLoop,
+    MetaLearner,
+    Objective,
+    SquaredError,
+    TaskEmbedding,
+    normalize_embedding,
+)
+from recombine.training import enable_compilation_cache
+
+MEASURED_TASKS = 32
+"""So many tasks are answered for each point of a training curve."""
+
+AT_ONCE = 32
+"""So many tasks are adapted to together, outside of training."""
+
+
+class ModularFewShot(Estimator):
+    r"""A network that learns a new task from a few rows, as a new combination of known modules.
+
+    It is trained on many small **tasks**. Each has a support, rows to learn the task from, and
+    queries, rows by which it is judged. With `learner="hypernetwork"` the weights of a network are
+    a sum of modules, $W = \sum_m e_m \Theta_m$; the modules are shared by all tasks, and all
+    that is inferred of a task is its embedding $e$, one row for each layer, by a few steps of
+    gradient descent on the support. Where tasks are made of a few parts, and every part was seen in
+    combination with others, tasks that combine the parts in ways never seen can be learned too
+    (Schug et al. 2024). `"anil"` and `"maml"` have no modules, and stand beside it to compare with.
+
+    **Tasks** are the four arrays x_support, y_support, x_query, y_query: a tuple, a `Task`, or a
+    dict with these keys. All have the same columns. Sizes may differ: tasks are sorted into at
+    most `max_buckets` buckets, and filled up with rows that do not count. Tasks of a kind should
+    be given several times with other rows, or with many rows, or they are learned by heart.
+
+    **Classes** have the same meaning in all tasks, as far as the tasks have something in common;
+    the classes of one task are those that its support shows, and its queries must be of them. For
+    **numbers**, set `predicts="numbers"`; `y` has one column or several.
+
+    **A new task** needs no training: `adapt(x, y)` returns its predictor.
+
+    Args:
+        learner: "hypernetwork"; "amortised", modules whose embedding an encoder reads off the
+            support in one pass, without descent; "anil", a network whose last layer is adapted to
+            each task; "maml", one of which all weights are.
+        predicts: "classes", or "numbers".
+        modules: how many modules each layer has, which is the length of an embedding row. A few
+            times the number of parts that tasks are made of is good; more than needed costs little.
+            For "hypernetwork" and "amortised".
+        width: units of each hidden layer.
+        hidden_layers: their number.
+        steps: updates of what all tasks share.
+        tasks_per_step: how many tasks each of them sees.
+        learning_rate: of AdamW; it falls to nearly zero along a cosine.
+        inner_steps: steps within a task, in training and in `adapt`; None for 10, with "anil" 20
+            and with "amortised" 0. Some for "amortised" refine what the encoder found.
+        inner_learning_rate: of these steps; None for 0.05, with "anil" 0.03, with "maml"
+            0.01.
+        max_buckets: how many sizes of tasks are compiled, at most.
+        random_state: a whole number for the same result every time, on the same kind of device.
+        verbose: whether to show progress.
+
+    Attributes:
+        classes_: the labels of all tasks, sorted; None for numbers.
+        embedding_: the embedding of each training task, of shape (tasks, layers, modules): rows of
+            the input layer, of each further hidden layer and of the output layer, each scaled to a
+            mean square of 1, which does not change the network. None for "anil" and "maml".
+        padding_: the share of rows that only fill up.
+        history_: training curves, of up to 32 training tasks: `step`, `accuracy` on their queries
+            (for numbers `squared_error`, in units of the variance of `y`), the same with
+            `validation_` in front where validation tasks are given, and from the second entry on,
+            of the last step before, the `loss`, and the shares of tasks that `diverged` and of
+            updates that were `skipped`.
+        n_features_in_: the number of columns of `x`.
+        mean_: subtracted from each column.
+        scale_: each column is divided by it afterwards.
+        target_mean_: subtracted from each column of numbers to predict; None for classes.
+        target_scale_: they are divided by it afterwards; None for classes.
+        model_: modules, or the network, with the start of a task.
+
+    Example:
+        >>> import numpy as np
+        >>> from recombine import ModularFewShot
+        >>> rng = np.random.default_rng(0)
+        >>> def sample_task(slope, rows):
+        ...     x = rng.uniform(-1, 1, size=(2 * rows, 1))
+        ...     y = slope * x[:, 0]
+        ...     return x[:rows], y[:rows], x[rows:], y[rows:]
+        >>> tasks = [sample_task(rng.uniform(-2, 2), rows=rng.integers(4, 9)) for _ in range(100)]
+        >>> model = ModularFewShot(
+        ...     predicts="numbers", hidden_layers=1, max_buckets=1, steps=500, random_state=0
+        ... )
+        >>> model.fit(tasks[:80]).score(tasks[80:]) > 0.8  # R² on 20 new tasks
+        True
+        >>> predictor = model.adapt([[-1.0], [0.5], [1.0]], [-1.5, 0.75, 1.5])
+        >>> predictor.predict([[0.0], [0.8]]).shape
+        (2,)
+    """
+
+    learner: FewShotLearner
+    predicts: Predicts
+    model_: Any
+    classes_: Shaped[np.ndarray, " classes"] | None
+    embedding_: Float[np.ndarray, "tasks layers modules"] | None
+    padding_: float
+    n_features_in_: int
+    mean_: Float[np.ndarray, " features"]
+    scale_: Float[np.ndarray, " features"]
+    target_mean_: Float[np.ndarray, " outputs"] | None
+    target_scale_: Float[np.ndarray, " outputs"] | None
+
+    def __init__(
+        self,
+        learner: FewShotLearner = "hypernetwork",
+        *,
+        predicts: Predicts = "classes",
+        modules: int = 16,
+        width: int = 32,
+        hidden_layers: int = 2,
+        steps: int = 2000,
+        tasks_per_step: int = 16,
+        learning_rate: float = 2e-3,
+        inner_steps: int | None = None,
+        inner_learning_rate: float | None = None,
+        max_buckets: int = 2,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ):
+        self.learner = learner
+        self.predicts = predicts
+        self.modules = modules
+        self.width = width
+        self.hidden_layers = hidden_layers
+        self.steps = steps
+        self.tasks_per_step = tasks_per_step
+        self.learning_rate = learning_rate
+        self.inner_steps = inner_steps
+        self.inner_learning_rate = inner_learning_rate
+        self.max_buckets = max_buckets
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, tasks: Any, validation: Any = None) -> Self:
+        """Trains what all tasks share.
+
+        Args:
+            tasks: what to train on.
+            validation: tasks that are only measured, for `history_`: combinations that do not
+                occur in `tasks` show whether new ones are learned.
+        """
+        self._forget()
+        self._check_parameters()
+        parsed = parse_tasks(tasks, "tasks", self.predicts)
+        self._take_measures(parsed)
+        watched = [] if validation is None else self._known(validation, "validation")
+        encoded = [self._encode(task, f"`tasks`[{i}]") for i, task in enumerate(parsed)]
+        bucketed = bucket_tasks(encoded, int(self.max_buckets))
+        self.padding_ = bucketed.padding
+        random_state = make_random_state(self.random_state)
+        some = random_state.permutation(len(encoded))[:MEASURED_TASKS]
+        measured = {"": [encoded[i] for i in some.tolist()]}
+        if watched:
+            measured["validation_"] = watched[:MEASURED_TASKS]
+        learner = BucketedMetaLearner(
+            tuple(self._meta_learner(bucket) for bucket in bucketed.buckets),
+            {
+                prefix: self._meta_learner(bucket_tasks(group, 1).buckets[0])
+                for prefix, group in measured.items()
+            },
+            (("loss", "squared_error", 2.0),)
+            if self.classes_ is None
+            else (("accuracy", "accuracy", 1.0),),
+        )
+        # As one of several vectorized seeds, a step would compute tasks of every bucket.
+        self.model_ = self._train(
+            learner,
+            steps=int(self.steps),
+            seed=draw_seed(random_state),
+            vectorize=False,
+            remedy=f"Lower `inner_learning_rate` (now {self._settings().rate:g}), "
+            f"`learning_rate`, or `inner_steps`.",
+        ).model
+        self._look_back(encoded)
+        return self
+
+    def adapt(self, x: Any, y: Any) -> TaskClassifier | TaskRegressor:
+        """Learns a new task from its support, and returns what predicts in it.
+
+        Args:
+            x: a table with the columns of training.
+            y: the label, or the numbers, of each row.
+
+        Returns:
+            A `TaskClassifier` or a `TaskRegressor`, with `predict`, `score`, `embedding_`, and
+            for classes `predict_proba`.
+
+        Raises:
+            DivergedError: the loss on the support grew far above its start; a lower
+                `inner_learning_rate` is needed, in training too.
+        """
+        check_is_fitted(self)
+        enable_compilation_cache()
+        rows, targets = parse_rows(
+            x, y, ("`x`", "`y`"), self.predicts, "a task needs rows to learn it from"
+        )
+        check_width(rows, "`x`", self.n_features_in_)
+        size = power_of_two(len(rows))
+        support = fill_up(self._inputs(rows, "`x`"), self._targets(targets, "`y`"), size)
+        support = jax.tree.map(lambda array: jnp.asarray(array)[None], support)
+        found = _adapt(self._program(), self.model_, TaskArrays(support, support), True)
+        self._check_converged(found.losses, found.finite)
+        adapted = jax.device_get(jax.tree.map(lambda array: array[0], found.params))
+        network, inputs = TaskNetwork(self.model_, adapted), self._standard()
+        if self.classes_ is None:
+            return TaskRegressor(
+                network, _describe(adapted), inputs, targets=self._target_standard()
+            )
+        shown = np.unique(targets)
+        return TaskClassifier(network, _describe(adapted), inputs, known=self.classes_, shown=shown)
+
+    def score(self, tasks: Any) -> float:
+        """Adapts to the support of each task, and returns how well its queries are answered.
+
+        For classes it is the share of right answers, the mean over tasks; for numbers it is R²
+        over the queries of all tasks together.
+        """
+        check_is_fitted(self)
+        enable_compilation_cache()
+        encoded = self._known(tasks, "tasks")
+        outputs = self._answer(encoded).outputs
+        if self.classes_ is None:
+            asked = np.concatenate([task.y_query for task in encoded])
+            return float(r2_score(asked, np.concatenate(outputs)))
+        shares = []
+        for task, logits in zip(encoded, outputs, strict=True):
+            shown = np.unique(task.y_support)
+            shares.append(np.mean(shown[np.argmax(logits[:, shown], axis=1)] == task.y_query))
+        return float(np.mean(shares))
+
+    def _check_parameters(self) -> None:
+        self._settings().check()
+        if self.predicts not in ("classes", "numbers"):
+            raise ValueError(f"`predicts` must be 'classes' or 'numbers'; got {self.predicts!r}")
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        for name in ("steps", "tasks_per_step", "max_buckets"):
+            check_count(name, getattr(self, name))
+
+    def _settings(self) -> LearnerSettings:
+        return LearnerSettings(
+            self.learner,
+            self.modules,
+            self.width,
+            self.hidden_layers,
+            self.inner_steps,
+            self.inner_learning_rate,
+        )
+
+    def _take_measures(self, tasks: Sequence[ParsedTask]) -> None:
+        """Learns from the training tasks what inputs and targets look like."""
+        self.n_features_in_ = tasks[0].x_support.shape[1]
+        rows = np.concatenate([x for task in tasks for x in (task.x_support, task.x_query)])
+        self.mean_, self.scale_ = measure(rows, "column {} of `x`")
+        self.classes_ = self.target_mean_ = self.target_scale_ = None
+        if self.predicts == "classes":
+            self.classes_ = classes_of(tasks)
+            return
+        numbers = np.concatenate([y for task in tasks for y in (task.y_support, task.y_query)])
+        self.target_mean_, self.target_scale_ = measure(numbers, "column {} of `y`")
+
+    def _known(self, tasks: Any, name: str) -> list[ParsedTask]:
+        """Reads tasks as in training, with its columns and classes."""
+        parsed = parse_tasks(tasks, name, self.predicts)
+        for number, task in enumerate(parsed):
+            check_width(task.x_support, f"`{name}`[{number}], x_support", self.n_features_in_)
+        return [self._encode(task, f"`{name}`[{i}]") for i, task in enumerate(parsed)]
+
+    def _encode(self, task: ParsedTask, where: str) -> ParsedTask:
+        return ParsedTask(
+            self._inputs(task.x_support, f"{where}, x_support"),
+            self._targets(task.y_support, f"{where}, y_support"),
+            self._inputs(task.x_query, f"{where}, x_query"),
+            self._targets(task.y_query, f"{where}, y_query"),
+        )
+
+    def _inputs(self, rows: np.ndarray, where: str) -> Float[np.ndarray, "rows features"]:
+        return _finite(self._standard().apply(rows), where)
+
+    def _targets(self, targets: np.ndarray, where: str) -> Shaped[np.ndarray, "rows ..."]:
+        if self.classes_ is None:
+            standard = self._target_standard()
+            if targets.shape[1] != len(standard.mean):
+                raise ValueError(
+                    f"{where} has {targets.shape[1]} numbers in a row, but the training tasks had "
+                    f"{len(standard.mean)}"
+                )
+            return _finite(standard.apply(targets), where)
+        is_known = np.isin(targets, self.classes_)
+        if not is_known.all():
+            raise ValueError(
+                f"{where} has the class {targets[~is_known].tolist()[0]!r}, which no training task "
+                f"had; known are {self.classes_.tolist()}"
+            )
+        return np.searchsorted(self.classes_, targets).astype(np.int32)
+
+    def _standard(self) -> Standard:
+        return Standard(self.mean_, self.scale_)
+
+    def _target_standard(self) -> Standard:
+        assert self.target_mean_ is not None
+        assert self.target_scale_ is not None
+        return Standard(self.target_mean_, self.target_scale_)
+
+    def _num_outputs(self) -> int:
+        return len(self._target_standard().mean) if self.classes_ is None else len(self.classes_)
+
+    def _program(self) -> "_Program":
+        settings = self._settings()
+        return _Program(
+            settings.architecture(self.n_features_in_, self._num_outputs()),
+            SquaredError() if self.classes_ is None else HardLabels(),
+            settings.inner(),
+        )
+
+    def _meta_learner(self, tasks: TaskArrays) -> MetaLearner:
+        program, source = self._program(), TaskCollection(tasks)
+        return MetaLearner(
+            source,
+            program.architecture,
+            program.objective,
+            inner=program.inner,
+            outer=outer_loop(float(self.learning_rate), int(self.steps)),
+            num_tasks=int(self.tasks_per_step),
+            num_measured=source.count,
+            chunk_size=source.count,
+        )
+
+    def _model_template(self) -> Any:
+        return eqx.filter_eval_shape(self._program().architecture.make, key=jr.key(0))
+
+    def _look_back(self, encoded: list[ParsedTask]) -> None:
+        """Adapts to the training tasks once more, for their embeddings and to see that it works."""
+        answered = self._answer(encoded)
+        try:
+            self._check_converged(np.mean(answered.losses, axis=0)[None], answered.finite.all())
+        except ValueError:
+            self._forget()
+            raise
+        self.embedding_ = answered.embedding
+
+    def _answer(self, encoded: list[ParsedTask]) -> "_Answered":
+        """Adapts to tasks, and answers their queries; results are in the order of the tasks."""
+        bucketed = bucket_tasks(encoded, int(self.max_buckets), few_shapes=True)
+        order = np.argsort(np.concatenate(bucketed.members))
+        parts = [
+            _in_chunks(self._program(), self.model_, bucket, self._has_embedding())
+            for bucket in bucketed.buckets
+        ]
+        outputs = [row for part in parts for row in part.outputs]
+        return _Answered(
+            outputs=[outputs[i][: len(encoded[n].x_query)] for n, i in enumerate(order.tolist())],
+            losses=np.concatenate([part.losses for part in parts])[order],
+            finite=np.concatenate([part.finite for part in parts])[order],
+            embedding=np.concatenate([_describe_all(part.params) for part in parts])[order]
+            if self._has_embedding()
+            else None,
+        )
+
+    def _has_embedding(self) -> bool:
+        return self._settings().has_embedding
+
+    def _check_converged(
+        self, losses: Float[Array | np.ndarray, "tasks steps"], finite: Any
+    ) -> None:
+        """Refuses inner loops that ran away.
+
+        A loss that grows, but stays near that of knowing nothing, did not run away: steps of a
+        fixed size can leave a start that was good by chance.
+        """
+        nothing = 0.5 if self.classes_ is None else float(np.log(len(self.classes_)))
+        grown: Any = np.maximum(np.asarray(losses), nothing)
+        raise_if_diverged(
+            Adapted(None, None, grown, np.asarray(finite)),  # pyright: ignore[reportArgumentType]
+            learning_rate=self._settings().rate,
+        )
+
+
+class _Program(eqx.Module):
+    """What does not change between tasks, apart from the model."""
+
+    architecture: Architecture = eqx.field(static=True)
+    objective: Objective = eqx.field(static=True)
+    inner: InnerLoop
+
+
+class _Found(NamedTuple):
+    """What came of adapting to tasks, along a leading axis."""
+
+    params: Any  # the tasks' own, where they are kept
+    losses: Float[Array, "tasks steps"]
+    finite: Bool[Array, " tasks"]
+    outputs: Float[Array, "tasks rows outputs"]
+
+
+class _Answered(NamedTuple):
+    """The same in the order of the tasks, without padding."""
+
+    outputs: list[Float[np.ndarray, "rows outputs"]]
+    losses: Float[np.ndarray, "tasks steps"]
+    finite: Bool[np.ndarray, " tasks"]
+    embedding: Float[np.ndarray, "tasks layers modules"] | None
+
+
+@eqx.filter_jit
+def _adapt(program: _Program, model: Any, tasks: TaskArrays, keep_params: bool) -> _Found:
+    learner = MetaLearner(
+        TaskCollection(tasks), program.architecture, program.objective, inner=program.inner
+    )
+
+    def one(task: TaskArrays) -> _Found:
+        adapted = learner.adapt(model, task.support, jr.key(0))
+        outputs = model.predict(adapted.params, model.read(task.query.inputs))
+        params = adapted.params if keep_params else None
+        return _Found(params, adapted.losses, adapted.finite, outputs)
+
+    return jax.vmap(one)(tasks)
+
+
+def _in_chunks(program: _Program, model: Any, tasks: TaskArrays, keep_params: bool) -> _Found:
+    """Adapts to some tasks at a time; the last ones are filled up, so that one program does."""
+    count = tasks.support.inputs.shape[0]
+    size = min(AT_ONCE, power_of_two(count, least=1))
+    parts = []
+    for start in range(0, count, size):
+        numbers = np.minimum(np.arange(start, start + size), count - 1)
+        chunk = jax.tree.map(lambda array, numbers=numbers: array[numbers], tasks)
+        found = jax.device_get(_adapt(program, model, chunk, keep_params))
+        parts.append(jax.tree.map(lambda array, left=count - start: array[:left], found))
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
+
+
+def _describe(task: Any) -> Float[np.ndarray, "..."]:
+    """Returns a task's embedding rows; without modules, all its own weights as one vector."""
+    if isinstance(task, TaskEmbedding):
+        rows = jnp.concatenate([task.input, task.hidden, task.output])
+        return np.asarray(normalize_embedding(rows))
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(task)])
+
+
+def _describe_all(tasks: Any) -> Float[np.ndarray, "tasks ..."]:
+    rows = jnp.concatenate([tasks.input, tasks.hidden, tasks.output], axis=1)
+    return np.asarray(jax.vmap(normalize_embedding)(rows))
+
+
+def _finite(values: np.ndarray, where: str) -> np.ndarray:
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise ValueError(f"row {row} of {where} is too far from the training data to be computed")
+    return values

@@ -1,0 +1,54 @@
+"""The numbers of one run with adaptive or fixed skips."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+TaskName = Literal["room-runner", "funnel-board", "funnel-board-switch"]
+"""In the last one the funnels begin to bounce in the middle of the run."""
+
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class SkipConfig:
+    """One model on one task; the defaults are those of the full method (Neitz, thesis, App. A)."""
+
+    task: TaskName
+    frames: Literal["images", "vectors"] = "images"
+    """What the model sees: the drawn frames, or place and velocity with the map beside them."""
+    num_train: Count = 500
+    num_validation: Count = 500
+    data_seed: Annotated[int, Field(ge=0)] = 0
+    shortest_skip: Count = 1
+    longest_skip: Count = 21  # the horizon H; equal to the shortest: a fixed step
+    matching: Literal["greedy", "global", "soft"] = "greedy"
+    learning_rate: Positive = 5e-4
+    schedule_steps: Positive = 37_500.0
+    """The length of the run that the next three are meant for; they are scaled to the run's own."""
+    exploration_steps: Annotated[float, Field(ge=0)] = 7_500.0  # K; 0 is none
+    sampling_steps: Positive = 20_000.0  # S
+    decay_every: Positive = 15_000.0
+    batch_size: Count = 2
+    architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
+    kernels: Count = 48
+    precision: Literal["highest", "default", "bfloat16"] = "default"  # of the convolutions
+    hidden: tuple[Count, ...] = (128, 128)  # of vectors
+    greedy_share: Annotated[float, Field(ge=0, le=1)] = 0.5  # of a run that ends with alignment
+    temperature: Positive = 1e-3  # of the soft alignment
+    step_cost: Annotated[float, Field(ge=0)] = 0.0  # of an alignment
+    aligned_steps: Count | None = None  # predictions that an alignment may take; None: any number
+    num_watched: Count = 125  # validation trajectories that are measured on the way
+    rematerialize: bool = False
+    vectorize_seeds: bool = True  # on an accelerator: one program for all seeds
+
+    @model_validator(mode="after")
+    def _skips_are_in_order(self) -> "SkipConfig":
+        if self.longest_skip < self.shortest_skip:
+            raise ValueError(
+                f"`longest_skip` must be at least `shortest_skip`, {self.shortest_skip}; got "
+                f"{self.longest_skip}"
+            )
+        return self

@@ -1,0 +1,143 @@
+"""Where the two worlds meet the model that skips."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+from recombine.experiments.skipping._config import SkipConfig
+from recombine.experiments.skipping._greedy_first_learner import GreedyFirstLearner
+from recombine.experiments.skipping._switch_learner import SwitchLearner
+from recombine.methods.skipping import (
+    BINARY_CROSS_ENTROPY,
+    Phase,
+    Schedule,
+    SkipLearner,
+    Skips,
+    SquaredError,
+    Trajectories,
+    VectorModelShape,
+    VideoModelShape,
+    as_trajectories,
+)
+from recombine.tasks import funnel_board, room_runner
+
+PHASES = {
+    "room-runner": ("only",),
+    "funnel-board": ("standard",),
+    "funnel-board-switch": ("zero-bounce", "standard"),
+}
+
+
+def make_skip_learner(
+    config: SkipConfig, steps: int
+) -> SkipLearner | SwitchLearner | GreedyFirstLearner:
+    """Returns the learner of one row; the switch comes after half of the steps."""
+    names = PHASES[config.task]
+    phases = tuple(_phase(config, name) for name in names)
+    scale = steps / config.schedule_steps
+    learner = SkipLearner(
+        phases=phases,
+        reader=_reader(config),
+        schedule=Schedule(
+            learning_rate=jnp.float32(config.learning_rate),
+            decay_every=jnp.float32(scale * config.decay_every),
+            exploration_steps=jnp.float32(scale * config.exploration_steps),
+            sampling_steps=jnp.float32(scale * config.sampling_steps),
+        ),
+        temperature=jnp.float32(config.temperature),
+        step_cost=jnp.float32(config.step_cost),
+        switch_steps=(steps // 2,) if len(names) > 1 else (),
+        model=_model(config),
+        skips=Skips(config.shortest_skip, config.longest_skip),
+        frame_loss=BINARY_CROSS_ENTROPY if config.frames == "images" else SquaredError(),
+        matching=config.matching,
+        aligned_steps=config.aligned_steps,
+        batch_size=config.batch_size,
+        rematerialize=config.rematerialize,
+        num_watched=config.num_watched,
+        num_inspected=1,
+        vectorize_seeds=config.vectorize_seeds,
+    )
+    if config.matching != "greedy":
+        return GreedyFirstLearner(learner, round(config.greedy_share * steps))
+    return SwitchLearner(learner) if len(names) > 1 else learner
+
+
+def sample_trajectory(config: SkipConfig) -> dict[str, Any]:
+    """Returns the first validation trajectory as images, whatever a model would see of it."""
+    variant = PHASES[config.task][-1]
+    if config.task.startswith("room"):
+        drawn = room_runner.render(
+            room_runner.load_runs(1, seed=config.data_seed, split="validation", keep=False)
+        )
+    else:
+        falls = funnel_board.load_falls(
+            1,
+            seed=config.data_seed,
+            split="validation",
+            variant="zero-bounce" if variant == "zero-bounce" else "standard",
+            keep=False,
+        )
+        drawn = funnel_board.render(falls)
+    return {"frames": drawn.frames, "lengths": drawn.lengths, "labels": drawn.labels}
+
+
+def _phase(config: SkipConfig, name: str) -> Phase:
+    kind = (config.task.startswith("room"), config.frames, name, config.data_seed)
+    return Phase(
+        train=_trajectories(*kind, "train", config.num_train, _padded_time(config, name)),
+        validation=_trajectories(*kind, "validation", config.num_validation, None),
+        name=name,
+    )
+
+
+def _padded_time(config: SkipConfig, name: str) -> int | None:
+    """All phases are padded to the longest trajectory of any; None where that is one's own."""
+    names = PHASES[config.task]
+    if len(names) == 1:
+        return None
+    every = {one: _falls(one, config.data_seed, "train", config.num_train) for one in names}
+    longest = {one: int(falls.lengths.max()) for one, falls in every.items()}
+    most = max(longest.values())
+    return None if longest[name] == most else most
+
+
+@functools.cache  # drawn once for all rows of a process: 500 falls are 2 GB
+def _trajectories(
+    is_rooms: bool,
+    frames: str,
+    variant: str,
+    seed: int,
+    split: Any,
+    num_items: int,
+    time: int | None,
+) -> Trajectories:
+    task: Any = room_runner if is_rooms else funnel_board
+    if is_rooms:
+        happened: Any = room_runner.load_runs(num_items, seed=seed, split=split)
+    else:
+        happened = _falls(variant, seed, split, num_items)
+    draw = task.render if frames == "images" else task.state_vectors
+    return as_trajectories(draw(happened, time=time))
+
+
+def _falls(variant: Any, seed: int, split: Any, num_items: int) -> funnel_board.BallFalls:
+    return funnel_board.load_falls(num_items, seed=seed, split=split, variant=variant)
+
+
+def _reader(config: SkipConfig) -> Any:
+    is_rooms, is_images = config.task.startswith("room"), config.frames == "images"
+    if is_rooms:
+        return room_runner.RoomReader() if is_images else room_runner.RoomStateReader()
+    return funnel_board.PlatformReader() if is_images else funnel_board.PlatformStateReader()
+
+
+def _model(config: SkipConfig) -> VideoModelShape | VectorModelShape:
+    if config.frames == "images":
+        return VideoModelShape(config.architecture, config.kernels, config.precision)
+    if config.task.startswith("room"):
+        task, view = room_runner, room_runner.room_view
+    else:
+        task, view = funnel_board, funnel_board.board_view
+    return VectorModelShape(task.STATE_SIZE, config.hidden, view, task.VIEW_SIZE)

@@ -1,0 +1,66 @@
+"""The benchmarks run; what they measure is never a test."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from recombine.methods.skipping import Skips
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmarks(monkeypatch: pytest.MonkeyPatch):
+    """The modules of the folder, which import each other by name."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == FOLDER:
+            del sys.modules[name]
+
+
+def test_skipping_is_among_them_and_shares_are_printed(benchmarks):
+    import run  # pyright: ignore[reportMissingImports]
+
+    assert "skipping" in run.BENCHMARKS
+    assert run._amount({"share": 0.995}, "") == "99.50%"
+    assert run._amount({"against_seconds": 0.25}, "against_") == "0.25 s"
+
+
+def test_matches_are_those_of_the_loss(benchmarks):
+    import skipping_step  # pyright: ignore[reportMissingImports]
+
+    bright = 255 * jnp.eye(5, dtype=jnp.uint8)  # one pixel, which moves on by one
+    frames = jnp.broadcast_to(bright[:, :, None, None], (5, 5, 1, 3))
+
+    def two_on(image: jax.Array) -> jax.Array:
+        return jnp.clip(jnp.roll(image, 2, axis=0), 0.02, 0.98)
+
+    assert skipping_step._chosen(two_on, frames, Skips(1, 3)).tolist() == [1, 1, 1, 0]
+
+
+def test_a_step_can_be_kept_from_ending_early(benchmarks):
+    import skipping_step  # pyright: ignore[reportMissingImports]
+
+    from recombine.methods.skipping import _loss
+
+    with skipping_step._no_early_exit():
+        assert bool(jax.jit(lambda x: _loss.anyone(x))(jnp.array([False])))
+    assert not bool(_loss.anyone(jnp.array([False])))
+
+
+@pytest.mark.slow
+def test_the_skipping_benchmark_measures_what_it_promises(benchmarks):
+    import skipping_step  # pyright: ignore[reportMissingImports]
+
+    lines = skipping_step.measure()
+    assert len(lines) == 6
+    assert lines[0]["target"] == "at most 1.15"
+    for line in lines:
+        assert {"name", "against", "ratio", "target"} <= set(line)
+        assert line["ratio"] > 0
+        assert ("seconds" in line) == ("against_seconds" in line) == ("share" not in line)
