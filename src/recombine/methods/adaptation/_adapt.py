@@ -166,10 +166,6 @@ def _scan(step: Any, carry: Any, batches: Any, num_steps: int, keep: Keep) -> tu
     return carry, losses
 
 
-def _as_array(leaf: Any) -> Any:
-    return jnp.asarray(leaf) if isinstance(leaf, float) else leaf
-
-
 def _count_steps(num_steps: int | None, batches: Any) -> int:
     leaves = jax.tree.leaves(batches)
     if not leaves and num_steps is None:
