@@ -14,6 +14,8 @@ import pytest
 
 import recombine
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(python|pycon|text)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
