@@ -19,8 +19,7 @@ TRIED = {
     *("ilc/synthetic/and-mask", "ilc/synthetic/baseline", "me/meta"),
     *("ilc/synthetic/dann", "ilc/synthetic/envs/64/baseline"),
     *("ilc/synthetic/search/standard", "ilc/gradcorr/and"),
-    *("scan/add-jump/permutation/meta", "scan/length/standard/seq2seq"),
-    *("scan/around-right/standard/synatt", "asi/room-runner/asi"),
+    *("scan/length/standard/seq2seq", "asi/room-runner/asi"),
     "modular/hyperteacher/compositional/linear-hnet",
 }
 TINY_RUNS = [
