@@ -25,7 +25,10 @@ from recombine.experiments.agreement._cifar_config import CifarConfig
 from recombine.experiments.agreement._cifar_pictures import draw_kept
 
 RANDOM_EPOCHS = 80
-"""As in the thesis: plain training needs them to memorise random labels."""
+"""As in the thesis."""
+
+MEMORISED_EPOCHS = 44
+"""By then plain training knows its random labels by heart: masks are watched for as long."""
 
 TRUE_EPOCHS = 40
 """Where labels are true, or most of them: plain training has memorised its labels by then."""
@@ -65,6 +68,10 @@ MODE_NOTES = {
 }
 EPOCHS_NOTE = f"{SHORT_EPOCHS} epochs, the learning rate falling at half and three quarters"
 ONE_SEED = "one seed, where the thesis has two"
+STOPPED_NOTE = (
+    f"the first {MEMORISED_EPOCHS} of the thesis' {RANDOM_EPOCHS} epochs: by then plain training "
+    "has memorised the labels"
+)
 
 
 def _make_learner(config: CifarConfig, steps: int) -> Any:
@@ -89,6 +96,15 @@ def _full(config: CifarConfig, epochs: int, rule: Rule) -> Variant:
         rule=rule,
         note="; ".join(notes),
     )
+
+
+def _until_memorised(config: CifarConfig, rule: Rule) -> Variant:
+    """The first epochs of the thesis' 80: the learning rate falls when it would fall there."""
+    share = RANDOM_EPOCHS / MEMORISED_EPOCHS
+    falls = tuple(at * share for at in config.decay_at if at * share <= 1)
+    variant = _full(replace(config, decay_at=falls), MEMORISED_EPOCHS, rule)
+    notes = [ONE_SEED, MODE_NOTES[config.mode], STOPPED_NOTE]
+    return replace(variant, note="; ".join(notes))
 
 
 def _short(config: CifarConfig, rule: Rule) -> Variant:
@@ -200,7 +216,9 @@ def _random_row(threshold: float) -> Row:
             if threshold == 0
             else "slightly increasing the threshold quickly prevents memorisation; a figure only",
         ),
-        full=_full(config, RANDOM_EPOCHS, full),
+        full=_until_memorised(config, full)
+        if threshold > 0
+        else _full(config, RANDOM_EPOCHS, full),
         quick=_quick(config, quick),
         tiny=_tiny(config),
         pictures=_pictures(config),
