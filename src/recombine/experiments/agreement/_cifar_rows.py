@@ -277,6 +277,32 @@ def _exact_row(
 
 EXACT_RANDOM = replace(RANDOM, mode="exact", at_once=4)
 EXACT_CLEAN = replace(CLEAN, mode="exact", at_once=4)
+EXACT_THRESHOLDS = (0.2, 0.4)
+
+
+def _exact_random_row(threshold: float) -> Row:
+    return _exact_row(
+        _random(threshold) + "-exact",
+        _with(EXACT_RANDOM, threshold),
+        metric=RANDOM_TRAIN,
+        claim="Where every image has the gradient of its own loss, with all its paths through "
+        "the batch, the mask keeps random labels from being memorised.",
+        method=_method(threshold),
+        rule=AllOf((AtMost(0.2), Below(_random(0.0) + "-exact", 0.5))),
+    )
+
+
+def _exact_clean_row(threshold: float) -> Row:
+    return _exact_row(
+        _clean(threshold) + "-exact",
+        _with(EXACT_CLEAN, threshold),
+        metric=TEST,
+        claim="Where every image has the gradient of its own loss, with all its paths through "
+        "the batch, the mask learns from true labels.",
+        method=_method(threshold),
+        rule=AtLeast(0.3),
+    )
+
 
 CIFAR_RANDOM = Group(
     id="ilc/cifar-random",
@@ -292,15 +318,7 @@ CIFAR_RANDOM = Group(
             method=_method(0.0),
             rule=AtLeast(0.9),
         ),
-        _exact_row(
-            _random(0.2) + "-exact",
-            _with(EXACT_RANDOM, 0.2),
-            metric=RANDOM_TRAIN,
-            claim="Where every image has the gradient of its own loss, with all its paths through "
-            "the batch, the mask keeps random labels from being memorised.",
-            method=_method(0.2),
-            rule=AllOf((AtMost(0.2), Below(_random(0.0) + "-exact", 0.5))),
-        ),
+        *(_exact_random_row(threshold) for threshold in EXACT_THRESHOLDS),
     ),
 )
 
@@ -310,15 +328,7 @@ CIFAR_CLEAN = Group(
     source="Neitz, thesis, Fig. 3.8 and B.7",
     rows=(
         *(_clean_row(threshold) for threshold in THRESHOLDS),
-        _exact_row(
-            _clean(0.2) + "-exact",
-            _with(EXACT_CLEAN, 0.2),
-            metric=TEST,
-            claim="Where every image has the gradient of its own loss, with all its paths through "
-            "the batch, the mask learns from true labels.",
-            method=_method(0.2),
-            rule=AtLeast(0.3),
-        ),
+        *(_exact_clean_row(threshold) for threshold in EXACT_THRESHOLDS),
     ),
 )
 
