@@ -17,17 +17,32 @@ from recombine.experiments.agreement._cifar_rows import (
 from recombine.tasks import cifar10
 
 ROWS = {row.id: row for group in (CIFAR_RANDOM, CIFAR_CLEAN, CIFAR_NOISE) for row in group.rows}
+PLAIN = "ilc/cifar-random/tau-0"
+MADE_UP = {"images": "made-up", "num_train": 80, "num_test": 10}
 TINY = ROWS["ilc/cifar-random/tau-0.2"].tiny.config
 
 
 def test_every_threshold_of_the_figure_has_a_row_for_either_kind_of_labels():
     for kind, wrong in (("random", 1.0), ("clean", 0.0)):
         for threshold in THRESHOLDS:
-            config = ROWS[f"ilc/cifar-{kind}/tau-{threshold:g}"].full.config
-            assert (config.threshold, config.wrong_labels) == (threshold, wrong)
-            assert (config.batch_size, config.learning_rate, config.l2) == (80, 5e-4, 1e-6)
+            for mode, suffix in (("split", ""), ("group", "-group")):
+                config = ROWS[f"ilc/cifar-{kind}/tau-{threshold:g}{suffix}"].full.config
+                assert (config.threshold, config.wrong_labels) == (threshold, wrong)
+                assert (config.batch_size, config.learning_rate, config.l2) == (80, 5e-4, 1e-6)
+                assert config.mode == mode
     rates = {row.id: row.full.config.learning_rate for row in CIFAR_NOISE.rows}
-    assert rates == {"ilc/cifar-noise/baseline": 1e-3, "ilc/cifar-noise/and-mask": 5e-3}
+    for suffix in ("", "-group"):
+        assert rates[f"ilc/cifar-noise/baseline{suffix}"] == 1e-3
+        assert rates[f"ilc/cifar-noise/and-mask{suffix}"] == 5e-3
+
+
+def test_a_mask_on_random_labels_sees_the_first_epochs_of_the_schedule_of_all_80():
+    plain = make_cifar_learner(replace(ROWS[PLAIN].full.config, **MADE_UP), 50_000)
+    masked = ROWS["ilc/cifar-random/tau-0.2"].full
+    learner = make_cifar_learner(replace(masked.config, **MADE_UP), masked.steps)
+    assert plain.decay_steps.tolist() == [25_000, 37_500]
+    assert learner.decay_steps.tolist() == [25_000]
+    assert masked.steps == 44 * 625
 
 
 def test_rules_speak_of_rows_that_exist():

@@ -2,15 +2,16 @@
 
 The network of the thesis has batch normalisation, which couples the images of a batch: an image's
 loss has a gradient through all others, and takes a backward pass over the whole batch (mode
-"exact"), 80 in every step. The rows use the mode "split": the batch's ordinary gradient, from one
-backward pass, shared out among the images by the activations through which it comes. Its parts add
-up to the batch's gradient, as the exact ones do, and without a mask it is ordinary training. A few
-short rows in the mode "exact" stand beside them. Other modes can be set: with "frozen" statistics
-the network hardly trains, whatever the mask, and with "group" normalisation it is another network.
+"exact"), 80 in every step. There are three ways round it, with rows for two. Rows without a suffix
+use the mode "split": the batch's ordinary gradient, from one backward pass, shared out among the
+images by the activations through which it comes; without a mask it is ordinary training. Rows with
+the suffix "-group" have group normalisation in its place, another network, in which no image sees
+another. With "frozen" statistics the network hardly trains, whatever the mask; it can be set. A few
+short rows in the mode "exact" stand beside them.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from recombine.experiments._row import Group, Metric, Paper, Picture, Row, Variant
 from recombine.experiments._rules import (
@@ -46,6 +47,8 @@ GAP = Metric("gap", "training less test accuracy", higher_is_better=False)
 WRONG = Metric("wrong_label_accuracy", "accuracy on the wrong labels", higher_is_better=False)
 KEPT = Picture("what passes the mask, by layer", draw_kept, ("kept_by_layer",))
 
+Mode = Literal["split", "group"]
+MODES: tuple[Mode, ...] = ("split", "group")
 THRESHOLDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 CLEAN = CifarConfig()
 RANDOM = CifarConfig(wrong_labels=1.0)
@@ -62,8 +65,11 @@ TINY = {
     "width": 1 / 16,
     "batch_size": 8,
 }
+SUFFIXES = {"split": "", "group": "-group", "exact": "-exact"}
 MODE_NOTES = {
     "split": "the batch's gradient is shared out among its images by one backward pass",
+    "group": "group normalisation in place of batch normalisation, so that an image's gradient is "
+    "its own",
     "exact": "every image has the gradient of its own loss, by a backward pass of its own",
 }
 EPOCHS_NOTE = f"{SHORT_EPOCHS} epochs, the learning rate falling at half and three quarters"
@@ -84,8 +90,13 @@ def _with(config: CifarConfig, threshold: float) -> CifarConfig:
     return replace(config, threshold=threshold, rescale="tensor" if threshold > 0 else None)
 
 
+def _mode_notes(config: CifarConfig) -> list[str]:
+    """Without a mask, batch normalisation is the thesis' own and there is nothing to say."""
+    return [MODE_NOTES[config.mode]] if config.threshold > 0 or config.mode == "group" else []
+
+
 def _full(config: CifarConfig, epochs: int, rule: Rule) -> Variant:
-    notes = [ONE_SEED, *([MODE_NOTES[config.mode]] if config.threshold > 0 else [])]
+    notes = [ONE_SEED, *_mode_notes(config)]
     if epochs != 80:
         notes.append(f"{epochs} epochs for 80, with the learning rate's schedule scaled along")
     return Variant(
@@ -103,16 +114,14 @@ def _until_memorised(config: CifarConfig, rule: Rule) -> Variant:
     share = RANDOM_EPOCHS / MEMORISED_EPOCHS
     falls = tuple(at * share for at in config.decay_at if at * share <= 1)
     variant = _full(replace(config, decay_at=falls), MEMORISED_EPOCHS, rule)
-    notes = [ONE_SEED, MODE_NOTES[config.mode], STOPPED_NOTE]
+    notes = [ONE_SEED, *_mode_notes(config), STOPPED_NOTE]
     return replace(variant, note="; ".join(notes))
 
 
 def _short(config: CifarConfig, rule: Rule) -> Variant:
     steps_per_epoch = SHORT_IMAGES // config.batch_size
     images = f"the first {SHORT_IMAGES:,} training images, all classes alike"
-    notes = [images, EPOCHS_NOTE]
-    if config.threshold > 0:
-        notes.append(MODE_NOTES[config.mode])
+    notes = [images, EPOCHS_NOTE, *_mode_notes(config)]
     return Variant(
         replace(config, num_train=SHORT_IMAGES),
         steps=SHORT_EPOCHS * steps_per_epoch,
@@ -150,63 +159,63 @@ def _pictures(config: CifarConfig) -> tuple[Picture, ...]:
     return (KEPT,) if config.threshold > 0 else ()
 
 
-def _method(threshold: float) -> str:
-    return f"AND-mask, threshold {threshold:g}" if threshold > 0 else "plain mean of gradients"
+def _method(threshold: float, mode: str = "split") -> str:
+    name = f"AND-mask, threshold {threshold:g}" if threshold > 0 else "plain mean of gradients"
+    return f"{name}, group normalisation" if mode == "group" else name
 
 
-def _random(threshold: float) -> str:
-    return f"ilc/cifar-random/tau-{threshold:g}"
+def _random(threshold: float, mode: str = "split") -> str:
+    return f"ilc/cifar-random/tau-{threshold:g}{SUFFIXES[mode]}"
 
 
-def _clean(threshold: float) -> str:
-    return f"ilc/cifar-clean/tau-{threshold:g}"
+def _clean(threshold: float, mode: str = "split") -> str:
+    return f"ilc/cifar-clean/tau-{threshold:g}{SUFFIXES[mode]}"
 
 
-def _below_before(threshold: float) -> Rule:
-    """Training accuracy does not rise with the threshold, but for a hair."""
+def _random_rules(threshold: float, mode: str) -> tuple[Rule, Rule]:
+    """For the full and for the quick variant."""
+    plain = _random(0.0, mode)
+    if threshold == 0:
+        return AtLeast(0.95), AtLeast(0.8)
     before = THRESHOLDS[THRESHOLDS.index(threshold) - 1]
-    return Below(_random(before), -0.02)
+    below_before: Rule = Below(_random(before, mode), -0.02)  # it does not rise, but for a hair
+    if threshold == 0.05:
+        return below_before, below_before
+    if threshold == 0.1:
+        return below_before, Below(plain, 0.1)
+    if threshold == 0.2:
+        return (
+            AllOf((AtMost(0.2), Below(plain, 0.5), below_before)),
+            AllOf((AtMost(0.3), Below(plain, 0.5))),
+        )
+    return AllOf((AtMost(0.2), below_before)), AtMost(0.3)
 
 
-RANDOM_RULES: dict[float, tuple[Rule, Rule]] = {
-    0.0: (AtLeast(0.95), AtLeast(0.8)),
-    0.05: (_below_before(0.05), _below_before(0.05)),
-    0.1: (_below_before(0.1), Below(_random(0.0), 0.1)),
-    0.2: (
-        AllOf((AtMost(0.2), Below(_random(0.0), 0.5), _below_before(0.2))),
-        AllOf((AtMost(0.3), Below(_random(0.0), 0.5))),
-    ),
-    0.4: (AllOf((AtMost(0.2), _below_before(0.4))), AtMost(0.3)),
-    0.8: (AllOf((AtMost(0.2), _below_before(0.8))), AtMost(0.3)),
-}
-"""For the full and for the quick variant."""
-
-SMALLER_GAP: Rule = Below(_clean(0.0), metric="gap")
-LEARNS: Rule = AllOf((AtLeast(0.3), SMALLER_GAP))
-
-CLEAN_RULES: dict[float, tuple[Rule, Rule]] = {
-    0.0: (
-        AllOf((AtLeast(0.8), AtLeast(0.95, metric="train_accuracy"))),
-        AllOf((AtLeast(0.3), AtLeast(0.8, metric="train_accuracy"))),
-    ),
-    0.05: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS),
-    0.1: (AllOf((Above(_clean(0.0), -0.05), SMALLER_GAP)), LEARNS),
-    0.2: (AllOf((Above(_clean(0.0), -0.1), SMALLER_GAP)), LEARNS),
-    0.4: (SMALLER_GAP, SMALLER_GAP),
-    0.8: (SMALLER_GAP, SMALLER_GAP),
-}
+def _clean_rules(threshold: float, mode: str) -> tuple[Rule, Rule]:
+    """For the full and for the quick variant."""
+    if threshold == 0:
+        return (
+            AllOf((AtLeast(0.8), AtLeast(0.95, metric="train_accuracy"))),
+            AllOf((AtLeast(0.3), AtLeast(0.8, metric="train_accuracy"))),
+        )
+    plain = _clean(0.0, mode)
+    smaller_gap: Rule = Below(plain, metric="gap")
+    if threshold > 0.2:
+        return smaller_gap, smaller_gap
+    loss = 0.1 if threshold == 0.2 else 0.05
+    return AllOf((Above(plain, -loss), smaller_gap)), AllOf((AtLeast(0.3), smaller_gap))
 
 
-def _random_row(threshold: float) -> Row:
-    config = _with(RANDOM, threshold)
-    full, quick = RANDOM_RULES[threshold]
+def _random_row(threshold: float, mode: Mode = "split") -> Row:
+    config = _with(replace(RANDOM, mode=mode), threshold)
+    full, quick = _random_rules(threshold, mode)
     return Row(
-        id=_random(threshold),
+        id=_random(threshold, mode),
         claim="The average gradient memorises labels drawn at random."
         if threshold == 0
         else "Labels drawn at random have nothing in common to learn: a mask that asks examples to "
         "agree keeps them from being memorised.",
-        method=_method(threshold),
+        method=_method(threshold, mode),
         make_learner=_make_learner,
         metric=RANDOM_TRAIN,
         also=(TEST,),
@@ -217,7 +226,7 @@ def _random_row(threshold: float) -> Row:
             else "slightly increasing the threshold quickly prevents memorisation; a figure only",
         ),
         full=_until_memorised(config, full)
-        if threshold > 0
+        if threshold > 0 or mode == "group"
         else _full(config, RANDOM_EPOCHS, full),
         quick=_quick(config, quick),
         tiny=_tiny(config),
@@ -225,17 +234,17 @@ def _random_row(threshold: float) -> Row:
     )
 
 
-def _clean_row(threshold: float) -> Row:
-    config = _with(CLEAN, threshold)
-    full, quick = CLEAN_RULES[threshold]
+def _clean_row(threshold: float, mode: Mode = "split") -> Row:
+    config = _with(replace(CLEAN, mode=mode), threshold)
+    full, quick = _clean_rules(threshold, mode)
     return Row(
-        id=_clean(threshold),
+        id=_clean(threshold, mode),
         claim="With the true labels the average gradient learns, and fits its training set closer "
         "than the test set."
         if threshold == 0
         else "With the true labels there is much to agree on: the mask leaves test accuracy nearly "
         "as it is, and the gap to training accuracy closes.",
-        method=_method(threshold),
+        method=_method(threshold, mode),
         make_learner=_make_learner,
         metric=TEST,
         also=(TRAIN, GAP),
@@ -309,7 +318,7 @@ CIFAR_RANDOM = Group(
     title="CIFAR-10 with random labels",
     source="Neitz, thesis, Fig. 3.8",
     rows=(
-        *(_random_row(threshold) for threshold in THRESHOLDS),
+        *(_random_row(threshold, mode) for mode in MODES for threshold in THRESHOLDS),
         _exact_row(
             _random(0.0) + "-exact",
             _with(EXACT_RANDOM, 0.0),
@@ -327,60 +336,62 @@ CIFAR_CLEAN = Group(
     title="CIFAR-10 with its own labels",
     source="Neitz, thesis, Fig. 3.8 and B.7",
     rows=(
-        *(_clean_row(threshold) for threshold in THRESHOLDS),
+        *(_clean_row(threshold, mode) for mode in MODES for threshold in THRESHOLDS),
         *(_exact_clean_row(threshold) for threshold in EXACT_THRESHOLDS),
     ),
 )
 
-NOISE_BASELINE = "ilc/cifar-noise/baseline"
+
+def _noise_baseline(mode: Mode) -> Row:
+    config = _with(replace(NOISE, mode=mode), 0.0)
+    return Row(
+        id="ilc/cifar-noise/baseline" + SUFFIXES[mode],
+        claim="The average gradient learns the wrong labels by heart.",
+        method=_method(0.0, mode),
+        make_learner=_make_learner,
+        metric=WRONG,
+        also=(TEST, TRAIN),
+        paper=Paper(
+            source="§3.3.2 and Fig. 3.9",
+            words="memorises the incorrect labels; test accuracy peaks early, then falls",
+        ),
+        full=_full(replace(config, learning_rate=1e-3), TRUE_EPOCHS, AtLeast(0.9)),
+        quick=_quick(config, AtLeast(0.6)),
+        tiny=_tiny(config),
+    )
+
+
+def _noise_masked(mode: Mode) -> Row:
+    config = _with(replace(NOISE, mode=mode), 0.2)
+    plain = "ilc/cifar-noise/baseline" + SUFFIXES[mode]
+    better: Rule = Above(plain, metric="test_accuracy")
+    return Row(
+        id="ilc/cifar-noise/and-mask" + SUFFIXES[mode],
+        claim="The mask learns from the right labels and not from the wrong ones, which have "
+        "nothing in common.",
+        method=_method(0.2, mode),
+        make_learner=_make_learner,
+        metric=WRONG,
+        also=(TEST, TRAIN),
+        paper=Paper(
+            source="§3.3.2 and Fig. 3.9",
+            words="well below chance (10%) on the incorrect labels; test accuracy rises slowly "
+            "and steadily, and ends above the baseline's",
+        ),
+        full=_full(
+            replace(config, learning_rate=5e-3),
+            TRUE_EPOCHS,
+            AllOf((AtMost(0.1), Below(plain, 0.5), better)),
+        ),
+        quick=_quick(config, AllOf((AtMost(0.2), Below(plain, 0.4)))),
+        tiny=_tiny(config),
+        pictures=(KEPT,),
+    )
+
 
 CIFAR_NOISE = Group(
     id="ilc/cifar-noise",
     title="CIFAR-10 with a quarter of the labels drawn anew",
     source="Neitz, thesis, Fig. 3.9",
-    rows=(
-        Row(
-            id=NOISE_BASELINE,
-            claim="The average gradient learns the wrong labels by heart.",
-            method="plain mean of gradients",
-            make_learner=_make_learner,
-            metric=WRONG,
-            also=(TEST, TRAIN),
-            paper=Paper(
-                source="§3.3.2 and Fig. 3.9",
-                words="memorises the incorrect labels; test accuracy peaks early, then falls",
-            ),
-            full=_full(replace(_with(NOISE, 0.0), learning_rate=1e-3), TRUE_EPOCHS, AtLeast(0.9)),
-            quick=_quick(_with(NOISE, 0.0), AtLeast(0.6)),
-            tiny=_tiny(_with(NOISE, 0.0)),
-        ),
-        Row(
-            id="ilc/cifar-noise/and-mask",
-            claim="The mask learns from the right labels and not from the wrong ones, which have "
-            "nothing in common.",
-            method="AND-mask, threshold 0.2",
-            make_learner=_make_learner,
-            metric=WRONG,
-            also=(TEST, TRAIN),
-            paper=Paper(
-                source="§3.3.2 and Fig. 3.9",
-                words="well below chance (10%) on the incorrect labels; test accuracy rises slowly "
-                "and steadily, and ends above the baseline's",
-            ),
-            full=_full(
-                replace(_with(NOISE, 0.2), learning_rate=5e-3),
-                TRUE_EPOCHS,
-                AllOf(
-                    (
-                        AtMost(0.1),
-                        Below(NOISE_BASELINE, 0.5),
-                        Above(NOISE_BASELINE, metric="test_accuracy"),
-                    )
-                ),
-            ),
-            quick=_quick(_with(NOISE, 0.2), AllOf((AtMost(0.2), Below(NOISE_BASELINE, 0.4)))),
-            tiny=_tiny(_with(NOISE, 0.2)),
-            pictures=(KEPT,),
-        ),
-    ),
+    rows=tuple(make(mode) for mode in MODES for make in (_noise_baseline, _noise_masked)),
 )
