@@ -228,7 +228,7 @@ def _random_row(threshold: float, mode: Mode = "split") -> Row:
         full=_until_memorised(config, full)
         if threshold > 0 or mode == "group"
         else _full(config, RANDOM_EPOCHS, full),
-        quick=_quick(config, quick),
+        quick=_quick(config, quick) if mode == "split" else None,
         tiny=_tiny(config),
         pictures=_pictures(config),
     )
@@ -256,7 +256,7 @@ def _clean_row(threshold: float, mode: Mode = "split") -> Row:
             "until they meet; figures only",
         ),
         full=_full(config, TRUE_EPOCHS, full),
-        quick=_quick(config, quick),
+        quick=_quick(config, quick) if mode == "split" else None,
         tiny=_tiny(config),
         pictures=_pictures(config),
     )
@@ -356,7 +356,7 @@ def _noise_baseline(mode: Mode) -> Row:
             words="memorises the incorrect labels; test accuracy peaks early, then falls",
         ),
         full=_full(replace(config, learning_rate=1e-3), TRUE_EPOCHS, AtLeast(0.9)),
-        quick=_quick(config, AtLeast(0.6)),
+        quick=_quick(config, AtLeast(0.6)) if mode == "split" else None,
         tiny=_tiny(config),
     )
 
@@ -383,7 +383,7 @@ def _noise_masked(mode: Mode) -> Row:
             TRUE_EPOCHS,
             AllOf((AtMost(0.1), Below(plain, 0.5), better)),
         ),
-        quick=_quick(config, AllOf((AtMost(0.2), Below(plain, 0.4)))),
+        quick=_quick(config, AllOf((AtMost(0.2), Below(plain, 0.4)))) if mode == "split" else None,
         tiny=_tiny(config),
         pictures=(KEPT,),
     )
