@@ -8,15 +8,15 @@ import sys
 import time
 
 import numpy as np
+import pytest
 from killable import CHANGES, ROW
 
 from recombine.engines import RunRequest
 from recombine.experiments import find_row
 
-KILLS = 22
 
-
-def test_a_run_killed_many_times_ends_with_the_same_record(tmp_path):
+@pytest.mark.parametrize("times", [6, pytest.param(22, marks=pytest.mark.slow)])
+def test_a_run_killed_many_times_ends_with_the_same_record(tmp_path, times):
     request = RunRequest.of(find_row(ROW), "tiny", changes=CHANGES)
     waiting = random.Random(0)
     trainer = subprocess.Popen(
@@ -45,7 +45,7 @@ def test_a_run_killed_many_times_ends_with_the_same_record(tmp_path):
 
     folder = request.folder(tmp_path / "killed")
     kills = cut_writes = 0
-    while kills < KILLS:
+    while kills < times:
         start(tmp_path / "killed")
         pid = hear()
         assert pid.isdecimal(), "the run finished before it was killed often enough"
@@ -62,7 +62,7 @@ def test_a_run_killed_many_times_ends_with_the_same_record(tmp_path):
     assert [hear() and "pid", hear(), hear()] == ["pid", "finished", "gone"]
     trainer.communicate(timeout=30)
 
-    assert cut_writes > 0, "no kill hit a checkpoint write: the test has lost its aim"
+    assert cut_writes > 0 or times < 20, "no kill hit a checkpoint write: the test has lost its aim"
     whole, killed = request.folder(tmp_path / "whole"), folder
     first, second = whole.read(), killed.read()
     assert first is not None

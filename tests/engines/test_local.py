@@ -10,6 +10,8 @@ from recombine.training import Interrupted, SilentProgress
 
 ROW = find_row("ilc/synthetic/and-mask")
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def tiny(*changes, num_seeds=1):
     return RunRequest.of(ROW, "tiny", num_seeds=num_seeds, changes=changes)

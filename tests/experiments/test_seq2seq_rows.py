@@ -68,6 +68,7 @@ def test_syntactic_attention_has_the_released_sizes():
     assert learner.optimizer.drop_at is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_episode_is_learned_by_heart_at_full_size():
     """The published network and rate, without dropout: 120 steps are enough for one episode."""

@@ -6,6 +6,8 @@ import pytest
 
 from recombine.tasks import spirals
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def test_sizes_are_those_of_the_thesis():
     train = spirals.sample_environments(jr.key(0))
