@@ -17,6 +17,15 @@ from recombine.estimators._invariant_regressor import InvariantRegressor as Inva
 from recombine.estimators._load import ESTIMATORS as ESTIMATORS, load as load
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq as MetaSeq2Seq
 from recombine.estimators._modular_few_shot import ModularFewShot as ModularFewShot
+from recombine.estimators._privileged_classifier import (
+    PrivilegedClassifier as PrivilegedClassifier,
+)
+from recombine.estimators._privileged_comparison import (
+    PrivilegedComparison as PrivilegedComparison,
+    ScoreDifference as ScoreDifference,
+)
+from recombine.estimators._privileged_learner import PrivilegedMethod as PrivilegedMethod
+from recombine.estimators._privileged_regressor import PrivilegedRegressor as PrivilegedRegressor
 from recombine.estimators._saving import EstimatorFileError as EstimatorFileError
 from recombine.estimators._skip_forecaster import (
     Forecasting as Forecasting,

@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._saving import Stored, describe, write_estimator
-from recombine.training import Interrupted, Learner, NonFiniteError, fit, make_progress
+from recombine.training import Fit, Interrupted, Learner, NonFiniteError, fit, make_progress
 
 EVALUATIONS = 50
 """How many points a training curve has, beside its start."""
@@ -73,13 +74,39 @@ class Estimator(BaseEstimator):
 
         `remedy` is what a user can do about a loss that is not finite.
         """
+        fitted = self._fit_seeds(
+            learner, steps=steps, seeds=(seed,), vectorize=vectorize, remedy=remedy
+        )
+        state = jax.device_get(fitted.state_of(seed))
+        if not _is_finite(state):
+            raise FloatingPointError(
+                f"{type(self).__name__} stopped: the last of {steps} steps led to numbers that are "
+                f"not finite. Lower `learning_rate`."
+            )
+        curves = {
+            metric.removeprefix("step/"): values[:, 0]
+            for metric, values in fitted.history.curves().items()
+        }
+        self.history_ = {"step": np.asarray(fitted.history.steps), **curves}
+        return state
+
+    def _fit_seeds(
+        self,
+        learner: Learner,
+        *,
+        steps: int,
+        seeds: Sequence[int],
+        vectorize: bool | None = None,
+        remedy: str,
+    ) -> Fit:
+        """Calls `fit`, and raises what users of estimators expect."""
         name = type(self).__name__
         try:
-            fitted = fit(
+            return fit(
                 learner,
                 steps=steps,
                 eval_every=math.ceil(steps / EVALUATIONS),
-                seeds=(seed,),
+                seeds=seeds,
                 progress=make_progress(name) if self.verbose else False,
                 vectorize=vectorize,
             )
@@ -91,18 +118,6 @@ class Estimator(BaseEstimator):
         except Interrupted as error:
             # An ordinary exception would be taken for one failed fit by a grid search.
             raise KeyboardInterrupt(f"{name} stopped at step {error.step} of {steps}") from error
-        state = jax.device_get(fitted.state_of(seed))
-        if not _is_finite(state):
-            raise FloatingPointError(
-                f"{name} stopped: the last of {steps} steps led to numbers that are not finite. "
-                f"Lower `learning_rate`."
-            )
-        curves = {
-            metric.removeprefix("step/"): values[:, 0]
-            for metric, values in fitted.history.curves().items()
-        }
-        self.history_ = {"step": np.asarray(fitted.history.steps), **curves}
-        return state
 
     def _restore(self, stored: Stored) -> None:
         """Takes over what a file holds."""

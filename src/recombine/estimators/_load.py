@@ -8,6 +8,8 @@ from recombine.estimators._invariant_classifier import InvariantClassifier
 from recombine.estimators._invariant_regressor import InvariantRegressor
 from recombine.estimators._meta_seq2seq import MetaSeq2Seq
 from recombine.estimators._modular_few_shot import ModularFewShot
+from recombine.estimators._privileged_classifier import PrivilegedClassifier
+from recombine.estimators._privileged_regressor import PrivilegedRegressor
 from recombine.estimators._saving import EstimatorFileError, read_estimator
 from recombine.estimators._skip_forecaster import SkipForecaster
 
@@ -16,6 +18,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "InvariantRegressor": InvariantRegressor,
     "MetaSeq2Seq": MetaSeq2Seq,
     "ModularFewShot": ModularFewShot,
+    "PrivilegedClassifier": PrivilegedClassifier,
+    "PrivilegedRegressor": PrivilegedRegressor,
     "SkipForecaster": SkipForecaster,
 }
 """The classes that a file may name."""
