@@ -8,12 +8,15 @@ import json
 from pathlib import Path
 
 import and_mask_step
+import devices
+import distillation
 import fit_overhead
 import hypernetworks
 import per_example_step
 import seq2seq_episode
 import skipping_step
 import startup
+import tuning_trials
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +31,9 @@ BENCHMARKS = {
     "seq2seq": seq2seq_episode.measure,
     "hypernetworks": hypernetworks.measure,
     "skipping": skipping_step.measure,
+    "distillation": distillation.measure,
+    "tuning": tuning_trials.measure,
+    "devices": devices.measure,
 }
 
 

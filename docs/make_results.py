@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recombine.experiments import SYSTEMS, Group, System
-from recombine.report import Line, make_lines, to_markdown
+from recombine.report import FoundStudy, Line, find_studies, make_lines, to_markdown
 from recombine.results import Record, RunFolder, read_records
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +69,8 @@ def _group(group: Group, records: Records) -> str:
     ]
     if any(line.record for line in lines):
         parts.append(_provenance([line for line in lines if line.record]))
+    if studies := find_studies(group.rows, records):
+        parts.append("Searches of settings:\n\n" + "\n".join(map(_study, studies)) + "\n")
     return "\n".join(parts)
 
 
@@ -79,6 +81,17 @@ def _reason(line: Line) -> str:
     if line.record and (note := line.row.variant(line.record.variant).note):
         text += f" Setting: {note}."
     return text
+
+
+def _study(study: FoundStudy) -> str:
+    record = study.record
+    return (
+        f"- `{study.row.id}` ({study.status}): best {study.table.label} **{study.value}**; "
+        f"{study.summary}. {record.total_seconds:.0f} s for all trials, of which "
+        f"{record.seconds.get('compile', 0.0):.0f} s compiling, on {record.provenance.device}; "
+        f"record `{study.folder.path.name}`, commit `{_short(record.provenance.commit)}`. "
+        f"`{study.table.command}`"
+    )
 
 
 def _provenance(lines: Sequence[Line]) -> str:

@@ -15,8 +15,9 @@ ALLOWED = {
     "experiments": {"tasks", "methods"},
     "report": {"experiments", "results"},
     "engines": {"experiments", "training", "results"},
+    "tuning": {"experiments", "training", "results"},
     "estimators": {"methods", "training", "results"},
-    "cli": {"experiments", "training", "results", "report", "engines"},
+    "cli": {"experiments", "training", "results", "report", "engines", "tuning"},
 }
 """The rooms that a room may open the door to; each may always use itself."""
 

@@ -31,6 +31,20 @@ def test_skipping_is_among_them_and_shares_are_printed(benchmarks):
     assert run._amount({"against_seconds": 0.25}, "against_") == "0.25 s"
 
 
+def test_the_trials_that_are_timed_can_share_a_program(benchmarks):
+    import run  # pyright: ignore[reportMissingImports]
+    import tuning_trials  # pyright: ignore[reportMissingImports]
+
+    from recombine.experiments import find_row
+    from recombine.training import group_alike
+
+    assert run.BENCHMARKS["tuning"] is tuning_trials.measure
+    row = find_row(tuning_trials.ROW)
+    configs = tuning_trials.draw_configs(row, row.tiny, 6)
+    assert len(set(configs)) == 6
+    assert len(group_alike([row.make_learner(config, 8) for config in configs])) == 1
+
+
 def test_matches_are_those_of_the_loss(benchmarks):
     import skipping_step  # pyright: ignore[reportMissingImports]
 
@@ -54,6 +68,17 @@ def test_a_step_can_be_kept_from_ending_early(benchmarks):
 
 
 @pytest.mark.slow
+def test_seeds_are_timed_on_one_device_and_on_several(benchmarks):
+    import devices  # pyright: ignore[reportMissingImports]
+
+    lines = devices.measure()
+    names = [f"fit of 8 seeds, on {n} virtual CPU devices" for n in (2, 4)]
+    assert [line["name"] for line in lines] == [*names, "fit of 8 seeds, in turns"]
+    for line in lines:
+        assert line["ratio"] == line["seconds"] / line["against_seconds"] > 0
+
+
+@pytest.mark.slow
 def test_the_skipping_benchmark_measures_what_it_promises(benchmarks):
     import skipping_step  # pyright: ignore[reportMissingImports]
 
@@ -64,3 +89,26 @@ def test_the_skipping_benchmark_measures_what_it_promises(benchmarks):
         assert {"name", "against", "ratio", "target"} <= set(line)
         assert line["ratio"] > 0
         assert ("seconds" in line) == ("against_seconds" in line) == ("share" not in line)
+
+
+def test_the_iteration_that_is_timed_is_that_of_the_control_tasks(benchmarks):
+    import distillation  # pyright: ignore[reportMissingImports]
+    import run  # pyright: ignore[reportMissingImports]
+
+    assert run.BENCHMARKS["distillation"] is distillation.measure
+    learner = distillation.make_learner(on_cpu=False, num_train=100)
+    assert (learner.student.hidden, learner.batches.batch_size) == ((128,) * 5, 24)
+    assert (learner.teacher_training.inner_steps, learner.student_steps) == (96, 24)
+    assert learner.iterations == 1
+    assert not learner.watches
+
+
+@pytest.mark.slow
+def test_the_distillation_benchmark_measures_what_it_promises(benchmarks):
+    import distillation  # pyright: ignore[reportMissingImports]
+
+    lines = distillation.measure()
+    assert len(lines) == 8
+    assert all(line["ratio"] > 0 for line in lines)
+    kept = [line for line in lines if "bytes" in line]
+    assert [line["bytes"] < line["against_bytes"] for line in kept] == [True] * 6

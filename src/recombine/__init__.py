@@ -8,6 +8,8 @@ if TYPE_CHECKING:
         InvariantRegressor as InvariantRegressor,
         MetaSeq2Seq as MetaSeq2Seq,
         ModularFewShot as ModularFewShot,
+        PrivilegedClassifier as PrivilegedClassifier,
+        PrivilegedRegressor as PrivilegedRegressor,
         SkipForecaster as SkipForecaster,
         load as load,
     )
@@ -19,6 +21,8 @@ _ESTIMATORS = (
     "InvariantRegressor",
     "MetaSeq2Seq",
     "ModularFewShot",
+    "PrivilegedClassifier",
+    "PrivilegedRegressor",
     "SkipForecaster",
     "load",
 )

@@ -28,7 +28,9 @@ PAGES = {
     "seq2seq": ["docs/systems/seq2seq.md"],
     "hypernetworks": ["docs/systems/hypernetworks.md"],
     "skipping": ["docs/systems/skipping.md"],
+    "distillation": ["docs/systems/distillation.md"],
     "compare": ["docs/compare.md"],
+    "searching": ["docs/searching.md"],
     "consistency": ["docs/api/methods-consistency.md"],
     "extend": ["docs/extend/method.md", "docs/extend/task.md", "docs/extend/row.md"],
 }

@@ -32,6 +32,7 @@ from recombine.methods.agreement import (
     DANN,
     IRM,
     AdversarialShape,
+    AndMask,
     Epochs,
     Fishr,
     Groups,
@@ -39,7 +40,6 @@ from recombine.methods.agreement import (
     MLPShape,
     Pooled,
     VREx,
-    and_mask,
     arithmetic_mean,
     geometric_mean,
 )
@@ -78,8 +78,8 @@ def test_the_synthetic_rows_run_the_protocol_of_the_thesis():
 @pytest.mark.parametrize(
     ("name", "method", "l2", "l1", "dropout"),
     [
-        ("and-mask", JoinGradients(and_mask(0.8, rescale="tensor")), 1e-4, None, None),
-        ("and-mask-l1", JoinGradients(and_mask(0.8, rescale="tensor")), 0.0, 1e-5, None),
+        ("and-mask", JoinGradients(AndMask(0.8, 1.0)), 1e-4, None, None),
+        ("and-mask-l1", JoinGradients(AndMask(0.8, 1.0)), 0.0, 1e-5, None),
         ("geometric", JoinGradients(geometric_mean(0.8, rescale="tensor")), 1e-4, None, None),
         ("baseline", JoinGradients(arithmetic_mean()), 1e-4, None, None),
         ("dropout", JoinGradients(arithmetic_mean()), 0.0, None, 0.5),
@@ -90,9 +90,9 @@ def test_the_synthetic_rows_run_the_protocol_of_the_thesis():
         ("irm", IRM(100.0, 40), 0.0, None, None),
         ("vrex", VREx(10.0, 40), 0.0, None, None),
         ("fishr", Fishr(1000.0, 40, 0.95), 0.0, None, None),
-        ("ablate/no-reg", JoinGradients(and_mask(0.8, rescale="tensor")), 0.0, None, None),
-        ("ablate/no-rescale", JoinGradients(and_mask(0.8, rescale=None)), 1e-4, None, None),
-        ("ablate/tau-0.5", JoinGradients(and_mask(0.5, rescale="tensor")), 1e-4, None, None),
+        ("ablate/no-reg", JoinGradients(AndMask(0.8, 1.0)), 0.0, None, None),
+        ("ablate/no-rescale", JoinGradients(AndMask(0.8, 0.0)), 1e-4, None, None),
+        ("ablate/tau-0.5", JoinGradients(AndMask(0.5, 1.0)), 1e-4, None, None),
         ("ablate/tau-0", JoinGradients(arithmetic_mean()), 1e-4, None, None),
     ],
 )

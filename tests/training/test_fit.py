@@ -1,7 +1,4 @@
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 
 import equinox as eqx
@@ -84,40 +81,6 @@ def test_seeds_together_equal_seeds_in_turn_to_rounding():
     together = quiet_fit(noisy_walk(), steps=7, eval_every=3, seeds=seeds, vectorize=True)
     for name, curve in turns.history.curves().items():
         np.testing.assert_allclose(together.history.curves()[name], curve, rtol=1e-4, atol=1e-5)
-
-
-def test_seeds_are_spread_over_several_devices():
-    program = """
-        import jax, numpy as np
-        from tiny_learners import noisy_walk
-        from recombine.training import fit
-        assert len(jax.local_devices()) == 4
-        both = [
-            fit(noisy_walk(), steps=5, eval_every=2, seeds=range(6), progress=False, vectorize=v)
-            for v in (True, False)
-        ]
-        np.testing.assert_allclose(both[0].final["mean"], both[1].final["mean"], atol=1e-5)
-        assert both[0].state.position.shape == (6, 3, 3)
-        from recombine.training._seeds import Together, Compiler
-        runner = Together(noisy_walk(), tuple(range(6)), Compiler(lambda now: None))
-        spread = runner.advance(runner.init(), 0, 2, lambda: None).state.position
-        assert len(spread.sharding.device_set) == 4 and spread.shape[0] == 8
-        assert not spread.sharding.is_fully_replicated
-        print("spread")
-    """
-    import os
-
-    answer = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env={
-            **os.environ,
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert answer.stdout.strip() == "spread", answer.stderr
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path):

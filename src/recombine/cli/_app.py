@@ -28,6 +28,29 @@ class VariantName(StrEnum):
     tiny = "tiny"
 
 
+class SamplerName(StrEnum):
+    """How a search proposes settings, for the command line to check."""
+
+    tpe = "tpe"
+    random = "random"
+    grid = "grid"
+
+
+class PrunerName(StrEnum):
+    """How a search stops trials early, for the command line to check."""
+
+    none = "none"
+    median = "median"
+    halving = "halving"
+
+
+class EngineName(StrEnum):
+    """Where runs execute, for the command line to check."""
+
+    local = "local"
+    ray = "ray"
+
+
 Pattern = Annotated[str, typer.Argument(help="A glob over row ids, such as 'ilc/*/and-mask'.")]
 Runs = Annotated[
     Path, typer.Option("--runs", envvar="RECOMBINE_RUNS", help="The folder of all runs.")
@@ -45,6 +68,26 @@ Plugins = Annotated[
         metavar="MODULE",
         help="A module or .py file with a system of your own. Repeatable.",
     ),
+]
+
+Engine = Annotated[
+    EngineName, typer.Option("--engine", help="This process, or tasks of a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        envvar="RAY_ADDRESS",
+        metavar="HOST:PORT",
+        help="With --engine ray: the cluster's head node; else one on this machine.",
+    ),
+]
+GpusPerTask = Annotated[
+    float | None,
+    typer.Option("--gpus-per-task", help="With --engine ray: GPUs of a task; 1 if there are any."),
+]
+CpusPerTask = Annotated[
+    float | None, typer.Option("--cpus-per-task", help="With --engine ray: cores of a task; 1.")
 ]
 
 
@@ -94,21 +137,113 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting: key=value. Repeatable.")
     ] = None,
+    engine: Engine = EngineName.local,
+    address: Address = None,
+    gpus_per_task: GpusPerTask = None,
+    cpus_per_task: CpusPerTask = None,
+    seeds_per_task: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds-per-task",
+            min=1,
+            help="With --engine ray: 1 on a CPU, all on a GPU by default.",
+        ),
+    ] = None,
     runs: Runs = DEFAULT_RUNS,
     plugin: Plugins = None,
     as_json: Json = False,
 ) -> None:
     """Run rows. Finished runs are not run again; unfinished ones resume."""
+    from recombine.cli._engines import ray_settings
     from recombine.cli._running import run_rows
 
+    ray = ray_settings(
+        engine.value,
+        address=address,
+        gpus_per_task=gpus_per_task,
+        cpus_per_task=cpus_per_task,
+        seeds_per_task=seeds_per_task,
+    )
     run_rows(
         pattern,
         plugins=plugin or [],
         variant="quick" if quick else "full",
         num_seeds=seeds,
         changes=set_ or [],
+        ray=ray,
         runs=runs,
         as_json=as_json,
+    )
+
+
+@app.command()
+def tune(
+    row: Annotated[str, typer.Argument(help="The id of a row with a search space.")],
+    trials: Annotated[
+        int, typer.Option("--trials", min=1, help="How many in total, earlier ones included.")
+    ],
+    quick: Quick = False,
+    tiny: Annotated[bool, typer.Option("--tiny", help="The variant for tests.")] = False,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, help="How many trials to train at once.")
+    ] = 1,
+    sampler: Annotated[
+        SamplerName, typer.Option("--sampler", help="How settings are proposed.")
+    ] = SamplerName.tpe,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sampler.")] = 0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="How many seeds for each trial.")
+    ] = 1,
+    pruner: Annotated[
+        PrunerName, typer.Option("--pruner", help="Which trials are stopped early.")
+    ] = PrunerName.none,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, help="Begin no trial after so many seconds.")
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="URL", help="Optuna's storage; else a journal file."),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="What to choose by; else the search's own.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Fix a setting: key=value. Repeatable.")
+    ] = None,
+    engine: Engine = EngineName.local,
+    address: Address = None,
+    gpus_per_task: GpusPerTask = None,
+    cpus_per_task: CpusPerTask = None,
+    runs: Runs = DEFAULT_RUNS,
+    plugin: Plugins = None,
+    as_json: Json = False,
+) -> None:
+    """Search the settings of a row. The same command goes on where it was stopped."""
+    from recombine.cli._engines import ray_settings
+    from recombine.cli._tuning import tune_row
+
+    if quick and tiny:
+        raise typer.BadParameter("choose one of `--quick` and `--tiny`", param_hint="--tiny")
+    ray = ray_settings(
+        engine.value, address=address, gpus_per_task=gpus_per_task, cpus_per_task=cpus_per_task
+    )
+    tune_row(
+        row,
+        ray=ray,
+        variant="quick" if quick else "tiny" if tiny else "full",
+        trials=trials,
+        metric=metric,
+        num_seeds=seeds,
+        changes=set_ or [],
+        plugins=plugin or [],
+        runs=runs,
+        as_json=as_json,
+        batch=batch,
+        sampler=sampler.value,
+        sampler_seed=seed,
+        pruner=pruner.value,
+        timeout=timeout,
+        storage=storage,
     )
 
 

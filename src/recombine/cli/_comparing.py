@@ -17,8 +17,15 @@ from recombine.report import (
     comparison_to_json,
     comparison_to_markdown,
     make_lines,
+    study_line,
 )
-from recombine.results import RecordError, RunFolder, evidence_folder, read_records
+from recombine.results import (
+    RecordError,
+    RunFolder,
+    evidence_folder,
+    read_records,
+    studied_row,
+)
 
 PLOTS = (".png", ".svg")
 
@@ -88,10 +95,13 @@ def _read_run(path: Path, systems: Mapping[str, System]) -> Line:
         raise ComparisonError(f"{path / 'record.json'} is no record: {error}") from error
     assert record is not None
     known = {row.id: row for row in match_rows("*", systems)}
-    if record.row not in known:
+    row_id = studied_row(record) or record.row
+    if row_id not in known:
         raise ComparisonError(
-            f"{path} is a run of {record.row}, which is no known row; name its `--plugin`"
+            f"{path} is a run of {row_id}, which is no known row; name its `--plugin`"
         )
+    if row_id != record.row:  # a search: its best trial
+        return study_line(known[row_id], RunFolder(path), record)
     return make_lines([known[record.row]], [(RunFolder(path), record)])[0]
 
 

@@ -39,9 +39,20 @@ def _exit_code(error: Exception) -> int | None:
     if isinstance(error, RunHeldError | OSError):
         return FAILED
     if "recombine.engines" in sys.modules:
-        from recombine.engines import RunFailedError
+        from recombine.engines import ClusterError, RunFailedError, SweepStoppedError
 
         if isinstance(error, RunFailedError):
+            return FAILED
+        if isinstance(error, ClusterError):
+            return BAD_USAGE
+        if isinstance(error, SweepStoppedError):
+            return STOPPED
+    if "recombine.tuning" in sys.modules:
+        from recombine.tuning import StorageError, StudyError
+
+        if isinstance(error, StudyError):
+            return BAD_USAGE
+        if isinstance(error, StorageError):
             return FAILED
     if "recombine.training" in sys.modules:
         from recombine.training import Interrupted

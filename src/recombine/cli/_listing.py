@@ -6,8 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from recombine.cli._printing import print_grid, print_json
-from recombine.experiments import Row, Variant, find_row, load_systems, match_rows, settings_of
-from recombine.report import Line, Summary, line_to_json, make_lines, summary_text
+from recombine.experiments import (
+    Row,
+    Variant,
+    find_row,
+    load_systems,
+    match_rows,
+    range_to_text,
+    settings_of,
+)
+from recombine.report import (
+    FoundStudy,
+    Line,
+    Summary,
+    find_studies,
+    line_to_json,
+    make_lines,
+    study_to_json,
+    summary_text,
+)
 from recombine.results import evidence_folder, read_records
 
 
@@ -34,8 +51,9 @@ def print_row(
 ) -> None:
     """Prints everything about one row, and writes its pictures if there is a folder for them."""
     row = find_row(row_id, load_systems(plugins))
-    lines = make_lines([row], read_records(evidence_folder() if evidence else runs))
-    _print_row(row, lines, as_json=as_json)
+    records = read_records(evidence_folder() if evidence else runs)
+    lines = make_lines([row], records)
+    _print_row(row, lines, find_studies([row], records), as_json=as_json)
     if pictures is not None:
         _write_pictures(lines, pictures)
 
@@ -53,7 +71,7 @@ def _write_pictures(lines: list[Line], folder: Path) -> None:
         )
 
 
-def _print_row(row: Row, lines: list[Line], *, as_json: bool) -> None:
+def _print_row(row: Row, lines: list[Line], studies: list[FoundStudy], *, as_json: bool) -> None:
     if as_json:
         variants = {"full": row.full, **({"quick": row.quick} if row.quick else {})}
         print_json(
@@ -61,6 +79,7 @@ def _print_row(row: Row, lines: list[Line], *, as_json: bool) -> None:
                 **_summary(row),
                 "settings": {name: _settings(variant) for name, variant in variants.items()},
                 "runs": [line_to_json(line) for line in lines if line.record],
+                "searches": [study_to_json(study) for study in studies],
             }
         )
         return
@@ -69,9 +88,14 @@ def _print_row(row: Row, lines: list[Line], *, as_json: bool) -> None:
     print(f"paper: {row.metric.label} {_paper(row)}; {row.paper.source}{words}\n")
     full = _settings(row.full)
     quick = _settings(row.quick) if row.quick else {}
+    space = row.search.space if row.search else {}
+    searched = {name: range_to_text(range_) for name, range_ in space.items()}
     print_grid(
-        ("setting", "full", "quick"),
-        [(name, str(full[name]), str(quick.get(name, ""))) for name in full],
+        ("setting", "full", "quick", "searched"),
+        [
+            (name, str(full[name]), str(quick.get(name, "")), searched.get(name, ""))
+            for name in full
+        ],
     )
     for name, variant in (("full", row.full), ("quick", row.quick)):
         if variant and variant.note:
@@ -81,6 +105,8 @@ def _print_row(row: Row, lines: list[Line], *, as_json: bool) -> None:
         ours = summary_text(line.ours, row.metric)
         where = f" [{line.folder.path}]" if line.folder else ""
         print(f"{line.status}: {ours}, {line.verdict.word} ({line.verdict.reason}){where}")
+    for study in studies:
+        print(f"{study.status}: best {study.value}; {study.summary} [{study.folder.path}]")
 
 
 def _summary(row: Row) -> dict[str, Any]:
@@ -94,6 +120,7 @@ def _summary(row: Row) -> dict[str, Any]:
         "source": row.paper.source,
         "words": row.paper.words,
         "has_quick": row.quick is not None,
+        "has_search": row.search is not None,
     }
 
 

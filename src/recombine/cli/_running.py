@@ -9,10 +9,10 @@ from recombine.cli._errors import FAILED
 from recombine.cli._printing import print_json
 from recombine.experiments import SYSTEMS, find_row, load_systems, match_rows
 from recombine.report import Summary, line_to_json, make_lines, summary_text
-from recombine.results import read_records
+from recombine.results import Record, read_records
 
 if TYPE_CHECKING:
-    from recombine.engines import RunRequest
+    from recombine.engines import RaySettings, RowOutcome, RunRequest
 
 
 def run_rows(
@@ -22,6 +22,7 @@ def run_rows(
     variant: str,
     num_seeds: int | None,
     changes: Sequence[str],
+    ray: "RaySettings | None" = None,
     runs: Path,
     as_json: bool,
 ) -> None:
@@ -32,7 +33,7 @@ def run_rows(
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
     requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]
-    failures = _run_all(requests, runs)
+    failures = _run_on_ray(requests, runs, ray, plugins) if ray else _run_all(requests, runs)
     if as_json:
         hashes = {request.folder(runs).path for request in requests}
         records = [entry for entry in read_records(runs) if entry[0].path in hashes]
@@ -62,12 +63,11 @@ def _run_all(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
         """Runs what it can, and returns what other processes are running."""
         held = []
         for request in requests:
-            metric = request.row.metric
             try:
                 record = run_row(
                     request,
                     runs,
-                    progress=make_progress(request.row.id, metric.name),
+                    progress=make_progress(request.row.id, request.row.metric.name),
                     wait=wait,
                     on_wait=lambda who, row=request.row: _say(f"{row.id}: waiting for {who}"),
                 )
@@ -77,13 +77,36 @@ def _run_all(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
                 failures.append(request.row.id)
                 _say(f"recombine: {error}")
             else:
-                ours = summary_text(Summary.of(record.values(metric.name)), metric)
-                _say(f"{request.row.id}: {metric.label} {ours}, {record.total_seconds:.0f} s")
+                _say_done(request, record)
         return held
 
     # What another process is running is left for last: it may be finished by then.
     attempt(attempt(requests, wait=False), wait=True)
     return failures
+
+
+def _run_on_ray(
+    requests: "Sequence[RunRequest]", runs: Path, ray: "RaySettings", plugins: Sequence[str]
+) -> list[str]:
+    from recombine.engines import run_on_ray
+
+    def say(outcome: "RowOutcome") -> None:
+        if outcome.record is not None:
+            _say_done(outcome.request, outcome.record)
+        else:
+            _say(f"recombine: {outcome.error}")
+
+    outcomes = run_on_ray(requests, runs, settings=ray, plugins=plugins, on_end=say)
+    failures = [outcome.request.row.id for outcome in outcomes if outcome.record is None]
+    if failures:
+        _say(f"recombine: {len(failures)} of {len(outcomes)} rows failed: {', '.join(failures)}")
+    return failures
+
+
+def _say_done(request: "RunRequest", record: Record) -> None:
+    metric = request.row.metric
+    ours = summary_text(Summary.of(record.values(metric.name)), metric)
+    _say(f"{request.row.id}: {metric.label} {ours}, {record.total_seconds:.0f} s")
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,20 @@
 """Where runs execute: this process, or a cluster."""
 
-from recombine.engines._local import (
+from recombine.engines._local import run_row as run_row
+from recombine.engines._ray import (
+    RowOutcome as RowOutcome,
+    SweepStoppedError as SweepStoppedError,
+    run_on_ray as run_on_ray,
+)
+from recombine.engines._ray_calls import (
+    RayCalls as RayCalls,
+    calls_on_ray as calls_on_ray,
+)
+from recombine.engines._ray_settings import (
+    ClusterError as ClusterError,
+    RaySettings as RaySettings,
+)
+from recombine.engines._requests import (
     RunFailedError as RunFailedError,
     RunRequest as RunRequest,
-    run_row as run_row,
 )

@@ -1,59 +1,20 @@
-"""Runs one row in this process, and leaves a record whatever happens."""
+"""Runs one row in this process."""
 
-import dataclasses
-import shutil
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recombine.experiments import Row, Variant
-from recombine.results import Record, RecordError, RunFolder, provenance, run_hash
-
-
-class RunFailedError(RuntimeError):
-    """A run that could not be finished; its record says why."""
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """A row with the settings it is to be run with."""
-
-    row: Row
-    variant_name: str
-    variant: Variant
-    seeds: tuple[int, ...]
-    changed: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        row: Row,
-        variant_name: str,
-        *,
-        num_seeds: int | None = None,
-        changes: Sequence[str] = (),
-    ) -> "RunRequest":
-        """Applies `key=value` changes to one of the row's variants."""
-        from recombine.experiments import change_settings
-
-        variant, changed = change_settings(row.variant(variant_name), changes)
-        return cls(
-            row, variant_name, variant, tuple(range(num_seeds or variant.num_seeds)), changed
-        )
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The config as plain data."""
-        return _plain(dataclasses.asdict(self.variant.config))
-
-    def folder(self, runs: str | Path) -> RunFolder:
-        """Returns where this run lives."""
-        name = run_hash(
-            self.row.id, self.config, self.variant.steps, self.variant.eval_every, self.seeds
-        )
-        return RunFolder.of(runs, row=self.row.id, variant=self.variant_name, run_hash=name)
+from recombine.engines._parts import (
+    Plan,
+    join_parts,
+    read_or_none,
+    read_plan,
+    run_part,
+    write_unfinished,
+)
+from recombine.engines._requests import RunFailedError, RunRequest
+from recombine.engines._training import train_into
+from recombine.results import Record, RunFolder
 
 
 def run_row(
@@ -81,98 +42,23 @@ def run_row(
     """
     folder = request.folder(runs)
     with folder.claim(wait=wait, on_wait=on_wait):
-        try:
-            before = folder.read()
-        except RecordError:
-            before = None  # written again below
+        before = read_or_none(folder)  # a damaged record is written again
         if before is not None and before.is_done:
             return before
-        return _train(request, folder, before, progress, checkpoint_seconds)
+        settings: Any = {"progress": progress, "checkpoint_seconds": checkpoint_seconds}
+        if plan := read_plan(folder):  # a cluster has begun it
+            return _run_parts(request, folder, plan, **settings)
+        return train_into(request, folder, before, **settings)
 
 
-def _train(
-    request: RunRequest,
-    folder: RunFolder,
-    before: Record | None,
-    progress: Any,
-    checkpoint_seconds: float,
-) -> Record:
-    from recombine.training import Checkpoints, Interrupted, NonFiniteError, fit, inspect_seed
+def _run_parts(request: RunRequest, folder: RunFolder, plan: Plan, **settings: Any) -> Record:
+    """Goes on where tasks of a cluster have stopped, one part after the other."""
+    from recombine.training import Interrupted
 
-    variant = request.variant
-    record = Record(
-        row=request.row.id,
-        variant=request.variant_name,
-        changed=_plain(request.changed),
-        config=request.config,
-        steps=variant.steps,
-        eval_every=variant.eval_every,
-        seeds=request.seeds,
-        status="running",
-        started=before.started if before else _now(),
-        provenance=provenance(),
-    )
-    folder.write(record)
     try:
-        learner = request.row.make_learner(variant.config, variant.steps)
-        fitted = fit(
-            learner,
-            steps=variant.steps,
-            eval_every=variant.eval_every,
-            seeds=request.seeds,
-            checkpoints=Checkpoints(folder.checkpoints, every_seconds=checkpoint_seconds),
-            progress=progress,
-            will_inspect=True,
-        )
-    except (NonFiniteError, Interrupted) as stopped:
-        is_interrupt = isinstance(stopped, Interrupted)
-        folder.write_curves(stopped.history.steps, stopped.history.curves())
-        folder.write(
-            dataclasses.replace(
-                record,
-                status="interrupted" if is_interrupt else "failed",
-                error=str(stopped),
-                seconds=vars(stopped.seconds),
-                finished=_now(),
-            )
-        )
-        if is_interrupt:
-            raise
-        raise RunFailedError(f"{request.row.id}: {stopped}") from stopped
-    except Exception as error:
-        folder.write(
-            dataclasses.replace(
-                record, status="failed", error=f"{type(error).__name__}: {error}", finished=_now()
-            )
-        )
-        raise RunFailedError(f"{request.row.id}: {error}") from error
-    folder.write_curves(fitted.history.steps, fitted.history.curves())
-    folder.write_inspect(inspect_seed(learner, fitted, request.seeds[0]))
-    done = dataclasses.replace(
-        record,
-        status="done",
-        final={name: tuple(values.tolist()) for name, values in fitted.final.items()},
-        seconds=vars(fitted.seconds),
-        finished=_now(),
-    )
-    folder.write(done)
-    _drop_all_but(folder.checkpoints, str(variant.steps))
-    return done
-
-
-def _drop_all_but(checkpoints: Path, newest: str) -> None:
-    """Older checkpoints guard against damage while a run goes on; then one is enough."""
-    for path in checkpoints.iterdir():
-        if path.name != newest and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _plain(value: Any) -> Any:
-    """Returns what JSON would give back: tuples become lists."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        for seeds in plan:
+            run_part(request, folder, seeds, **settings)
+    except (RunFailedError, Interrupted):
+        write_unfinished(request, folder, plan)
+        raise
+    return join_parts(request, folder, plan)

@@ -36,6 +36,17 @@ from recombine.experiments._rules import (
     NearPaper as NearPaper,
     Rule as Rule,
 )
+from recombine.experiments._search import (
+    Choice as Choice,
+    LogUniform as LogUniform,
+    Range as Range,
+    Search as Search,
+    Space as Space,
+    Uniform as Uniform,
+    Whole as Whole,
+    range_to_json as range_to_json,
+    range_to_text as range_to_text,
+)
 from recombine.experiments._settings import (
     SettingsError as SettingsError,
     change_settings as change_settings,

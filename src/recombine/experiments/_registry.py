@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from recombine.experiments._row import Row, System
 from recombine.experiments.agreement import AGREEMENT
+from recombine.experiments.distillation import DISTILLATION
 from recombine.experiments.hypernetworks import MODULAR
 from recombine.experiments.seq2seq import META_SEQ2SEQ
 from recombine.experiments.skipping import SKIPPING
@@ -13,6 +14,7 @@ from recombine.experiments.skipping import SKIPPING
 SYSTEMS: dict[str, System] = {
     "ilc": AGREEMENT,
     "asi": SKIPPING,
+    "ldt": DISTILLATION,
     "seq2seq": META_SEQ2SEQ,
     "modular": MODULAR,
 }

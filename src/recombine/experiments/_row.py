@@ -7,20 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recombine.experiments._metric import Metric as Metric
 from recombine.experiments._rules import Rule
+from recombine.experiments._search import Search
 
 VariantName = Literal["full", "quick", "tiny"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """The number that a row is judged by: a final metric of its learner."""
-
-    name: str
-    label: str
-    higher_is_better: bool = True
-    percent: bool = True  # a share, shown as a percentage
-    over: "Metric | None" = None  # what its curve is drawn against, in place of the step
 
 
 @dataclass(frozen=True)
@@ -90,6 +81,7 @@ class Row:
     pictures: tuple[Picture, ...] = ()
     animations: tuple[Animation, ...] = ()
     sample: Sample | None = None
+    search: Search | None = None  # what `recombine tune` may search
 
     def variant(self, name: str) -> Variant:
         """Returns the variant of that name; a row without a quick one says so."""

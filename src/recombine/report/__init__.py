@@ -14,6 +14,12 @@ from recombine.report._lines import (
     make_lines as make_lines,
 )
 from recombine.report._page import render_page as render_page, write_page as write_page
+from recombine.report._searches import (
+    FoundStudy as FoundStudy,
+    find_studies as find_studies,
+    study_line as study_line,
+    study_to_json as study_to_json,
+)
 from recombine.report._side_by_side import (
     Compared as Compared,
     ComparisonError as ComparisonError,

@@ -16,7 +16,8 @@ from recombine.report._curves import Curve, CurveFigure, draw_curves, read_curve
 from recombine.report._entries import Entry, tone_of
 from recombine.report._gallery import Comparison, draw_pictures
 from recombine.report._lines import Records, make_lines
-from recombine.results import Record, write_atomically
+from recombine.report._searches import DrawnStudy, draw_studies
+from recombine.results import Record, studied_row, write_atomically
 
 
 class GroupSection(NamedTuple):
@@ -28,6 +29,7 @@ class GroupSection(NamedTuple):
     charts: list[DrawnChart]
     figures: list[CurveFigure]
     comparisons: list[Comparison]
+    studies: list[DrawnStudy]
 
 
 class SystemSection(NamedTuple):
@@ -113,7 +115,7 @@ def render_page(records: Records, *, systems: Mapping[str, System] | None = None
         sections=sections,
         tally=tally(e for s in sections for g in s.groups for e in g.entries),
         origins=_origins([record for _, record in records if record.row in known]),
-        strangers=sorted({record.row for _, record in records} - known),
+        strangers=sorted({studied_row(record) or record.row for _, record in records} - known),
         style=style,
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -142,6 +144,7 @@ def _group_section(group: Group, records: Records) -> GroupSection:
         draw_charts(group.charts, lines, name=group.id),
         draw_curves(curves, name=group.id),
         draw_pictures(lines, name=group.id),
+        draw_studies(group, records),
     )
 
 

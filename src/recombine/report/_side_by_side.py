@@ -16,7 +16,7 @@ from recombine.experiments import Metric
 from recombine.report._bootstrap import LEVEL, Difference, difference_of_means
 from recombine.report._lines import Line, Summary
 from recombine.report._tables import summary_text
-from recombine.results import Record
+from recombine.results import Record, studied_row
 
 
 class ComparisonError(LookupError):
@@ -49,7 +49,8 @@ class Compared:
     def run(self) -> str:
         """Which variant, and what was changed in it."""
         changes = (f"{name}={value}" for name, value in self.record.changed.items())
-        return ", ".join([self.record.variant, *changes])
+        kind = "best of a search, " if studied_row(self.record) else ""
+        return ", ".join([kind + self.record.variant, *changes])
 
 
 @dataclass(frozen=True)

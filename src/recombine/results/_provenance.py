@@ -28,10 +28,11 @@ def provenance() -> Provenance:
     device = devices[0].device_kind
     if devices[0].platform == "cpu":
         device = f"cpu ({os.cpu_count()} cores, {platform.machine()})"
-    return Provenance(device, len(devices), _versions(), _commit())
+    return Provenance(device, len(devices), package_versions(), _commit())
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Returns the versions of Python and of the packages that numbers depend on."""
     import recombine
 
     found = {"python": platform.python_version(), "recombine": recombine.__version__}

@@ -33,10 +33,17 @@ class RecordWarning(UserWarning):
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run.
 
-    def __init__(self, path: str | Path):
+    Args:
+        path: where it is.
+        record: the name of the record's file. Under another name than the usual one it is passed
+            over by `read_records`: for a part of a run, which is no run.
+    """
+
+    def __init__(self, path: str | Path, *, record: str = RECORD):
         self.path = Path(path)
+        self._record = record
 
     @classmethod
     def of(cls, runs: str | Path, *, row: str, variant: str, run_hash: str) -> "RunFolder":
@@ -72,7 +79,7 @@ class RunFolder:
     def write(self, record: Record) -> None:
         """Replaces the record."""
         text = json.dumps(record.to_json(), indent=1, allow_nan=False)
-        write_atomically(self.path / RECORD, lambda file: file.write(text.encode() + b"\n"))
+        write_atomically(self.path / self._record, lambda file: file.write(text.encode() + b"\n"))
 
     def write_curves(self, steps: list[int], curves: dict[str, np.ndarray]) -> None:
         """Writes the metrics over time, in single precision."""
@@ -87,7 +94,7 @@ class RunFolder:
     def read(self) -> Record | None:
         """Returns the record, `None` when there is none, or raises `RecordError`."""
         try:
-            text = (self.path / RECORD).read_text()
+            text = (self.path / self._record).read_text()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:

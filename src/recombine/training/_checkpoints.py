@@ -56,9 +56,12 @@ class Checkpoints:
 
     def save(self, step: int, state: PyTree[Any], notes: dict[str, Any]) -> Path:
         """Writes the state after `step` and the JSON `notes` that belong to it."""
+        return self.save_leaves(step, [_to_host(leaf) for leaf in _array_leaves(state)], notes)
+
+    def save_leaves(self, step: int, leaves: list[np.ndarray], notes: dict[str, Any]) -> Path:
+        """Writes a state of which only the arrays are at hand, in the order of its leaves."""
         import orbax.checkpoint as ocp
 
-        leaves = [_to_host(leaf) for leaf in _array_leaves(state)]
         # Orbax refuses empty arrays: they are made again from the template.
         arrays = {str(i): leaf for i, leaf in enumerate(leaves) if leaf.size}
         described = {"format": FORMAT, "leaves": [_describe(leaf) for leaf in leaves], **notes}
@@ -115,6 +118,22 @@ class Checkpoints:
                 f"delete it to start this run again from step 0."
             ) from error
         return None
+
+    def read_leaves(self, step: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """Reads the arrays of a state and its notes; of the learner nothing need be known."""
+        try:
+            arrays, notes = self._read(step)
+        except Exception as error:  # Orbax raises many kinds for a damaged file.
+            raise CheckpointError(
+                f"{self.folder / str(step)} cannot be read ({_first_line(error)})"
+            ) from error
+        described = enumerate(notes.pop("leaves"))
+        notes.pop("format")
+        leaves = [
+            arrays[str(i)] if str(i) in arrays else np.zeros(shape, dtype)
+            for i, (dtype, shape) in described
+        ]
+        return leaves, notes
 
     def _read(self, step: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         import orbax.checkpoint as ocp

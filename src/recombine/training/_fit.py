@@ -6,7 +6,7 @@ shows progress, saves and checks for values that are not finite. The key of a st
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,6 +64,7 @@ def fit(
     progress: Progress | bool = True,
     vectorize: bool | None = None,
     will_inspect: bool = False,
+    until: Callable[[int, dict[str, np.ndarray]], bool] | None = None,
 ) -> Fit:
     """Trains `learner` for `steps` steps with every seed, and measures it on the way.
 
@@ -81,6 +82,8 @@ def fit(
         vectorize: whether the seeds share one program; by default, on accelerators.
         will_inspect: whether `inspect_seed` will be called for the first seed; its program is
             compiled while others run.
+        until: called after every evaluation with the steps made and the metrics, one value per
+            seed; where it returns True the run ends, as if that had been the last step.
 
     Raises:
         NonFiniteError: a metric of a step was NaN or infinite; it carries the history.
@@ -100,7 +103,7 @@ def fit(
         >>> fit(Halve(), steps=3, eval_every=1, progress=False).final["value"]
         array([0.125])
     """
-    seeds = _checked(steps, eval_every, seeds)
+    seeds = checked(steps, eval_every, seeds)
     if isinstance(checkpoints, str | Path):
         checkpoints = Checkpoints(checkpoints)
     if isinstance(progress, bool):
@@ -109,10 +112,16 @@ def fit(
     check_step(learner, seeds[0])
     compiler = Compiler(progress.compiling)
     runner = choose_runner(learner, seeds, vectorize, compiler)
+
+    def watch(step: int, metrics: dict[str, np.ndarray], first_bad_step: np.ndarray) -> bool:
+        return until is not None and until(step, metrics)
+
     with progress, StopRequest() as stop:
         progress.start(steps=steps, seeds=seeds)
-        return _train(
-            learner, runner, steps, eval_every, seeds, checkpoints, progress, stop, will_inspect
+        return train(
+            *(learner, runner, steps, eval_every, seeds, checkpoints, progress, stop),
+            will_inspect=will_inspect,
+            watch=watch,
         )
 
 
@@ -141,7 +150,7 @@ def _compile_inspect(learner: Any, state: Any, seed: int) -> Future[Any]:
     return compiled
 
 
-def _train(
+def train(
     learner: Learner,
     runner: TakeTurns | Together,
     steps: int,
@@ -150,8 +159,27 @@ def _train(
     checkpoints: Checkpoints | None,
     progress: Progress,
     stop: StopRequest,
-    will_inspect: bool,
+    *,
+    watch: Callable[[int, dict[str, np.ndarray], np.ndarray], bool],
+    will_inspect: bool = False,
+    bears_bad_steps: bool = False,
 ) -> Fit:
+    """The loop itself, for `fit` and `fit_many`.
+
+    Args:
+        learner: that of the first run.
+        runner: makes the runs.
+        steps: as for `fit`.
+        eval_every: as for `fit`.
+        seeds: one for each run.
+        checkpoints: as for `fit`.
+        progress: has been started.
+        stop: asks for an early end.
+        watch: called after every evaluation with the steps made, the metrics and the first bad
+            step of every run, `NEVER` where there is none; True ends the training.
+        will_inspect: as for `fit`.
+        bears_bad_steps: whether a metric that is not finite is left for `watch` to see.
+    """
     clock = _Clock(runner.compiler)
     state: Any = runner.init()
     history = History(seeds)
@@ -174,6 +202,7 @@ def _train(
         runner.prepare(state, _chunk(step, eval_every, steps), measures)
     if not restored:
         history.append(0, runner.measure("evaluate", state, 0))
+    first_bad_step = np.full(len(seeds), NEVER)
     ahead = None
     if will_inspect and step < steps and hasattr(learner, "inspect"):
         ahead = _compile_inspect(learner, take_seed(runner.stack(state), 0), seeds[0])
@@ -188,13 +217,14 @@ def _train(
         length = _chunk(step, eval_every, steps)
         chunk = runner.advance(state, step, length, lambda n=length: progress.advance(n))
         state = chunk.state
-        if np.any(chunk.first_bad_step != NEVER):
-            raise _non_finite(chunk.first_bad_step, history, checkpoints, clock)
+        first_bad_step = np.where(first_bad_step == NEVER, chunk.first_bad_step, first_bad_step)
+        if np.any(first_bad_step != NEVER) and not bears_bad_steps:
+            raise _non_finite(first_bad_step, history, checkpoints, clock)
         step += length
         metrics = runner.measure("evaluate", state, step)
         history.append(step, {**{f"step/{k}": v for k, v in chunk.metrics.items()}, **metrics})
         progress.report(step, metrics)
-        if step == steps:
+        if watch(step, metrics, first_bad_step) or step == steps:
             break
         if stop.asked:
             raise Interrupted(step=step, checkpoint=save(), history=history, seconds=clock.read())
@@ -215,7 +245,8 @@ def _chunk(step: int, eval_every: int, steps: int) -> int:
     return min(eval_every - step % eval_every, steps - step)
 
 
-def _checked(steps: int, eval_every: int, seeds: Sequence[int]) -> tuple[int, ...]:
+def checked(steps: int, eval_every: int, seeds: Sequence[int]) -> tuple[int, ...]:
+    """Returns the seeds as whole numbers, or refuses what cannot be trained."""
     if steps < 1:
         raise ValueError(f"`steps` is the number of updates, at least 1; got {steps}")
     if eval_every < 1:

@@ -1,4 +1,7 @@
-"""How several seeds share a machine: one after the other, or as one vectorised program.
+"""How several runs share a machine: one after the other, or as one vectorised program.
+
+A run is a seed of a learner; the runs of a call are seeds of one learner, or of several that differ
+only in numbers.
 
 On an accelerator many seeds cost little more than one, so they are `vmap`ped and spread over all
 local devices. On a CPU the same `vmap` is 2-3 times slower per seed than taking turns.
@@ -9,7 +12,7 @@ constant, which spares the device a question to the host in every iteration.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -21,6 +24,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from recombine.training._alike import split_shared
 from recombine.training._errors import LearnerError
 from recombine.training._learner import Learner, Metrics
 
@@ -50,44 +54,68 @@ def seed_keys(seed: int) -> SeedKeys:
 
 
 class TakeTurns:
-    """Runs the seeds one after the other; a state is a list with one entry per seed."""
+    """Makes the runs one after the other; a state is a list with one entry per run.
 
-    def __init__(self, learner: Learner, seeds: tuple[int, ...], compiler: "Compiler"):
-        self.learner = learner
+    Args:
+        learner: of all runs, or a list with one for each run, all alike.
+        seeds: one for each run.
+        compiler: keeps the time.
+    """
+
+    def __init__(
+        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: "Compiler"
+    ):
+        self.learners = _one_each(learner, seeds)
         self.keys = [seed_keys(seed) for seed in seeds]
         self.compiler = compiler
+        self._stopped: frozenset[int] = frozenset()
+
+    def stop(self, runs: Iterable[int]) -> None:
+        """Spares these runs from here on; what they would have measured is NaN."""
+        self._stopped |= frozenset(runs)
 
     def init(self) -> list[Any]:
         """Returns the state before the first step."""
-        return [self.compiler(_init, self.learner, keys.init) for keys in self.keys]
+        return [
+            self.compiler(_init, learner, keys.init)
+            for learner, keys in zip(self.learners, self.keys, strict=True)
+        ]
 
     def prepare(self, state: list[Any], length: int, measures: Sequence[str]) -> None:
         """Compiles everything that a run will call; one program serves every length."""
-        keys, number = self.keys[0], jnp.int32(0)
+        learner, keys, number = self.learners[0], self.keys[0], jnp.int32(0)
         self.compiler.prepare(
-            (_advance, self.learner, state[0], keys.step, number, number),
-            *((_measure, what, self.learner, state[0], keys.evaluate, number) for what in measures),
+            (_advance, learner, state[0], keys.step, number, number),
+            *((_measure, what, learner, state[0], keys.evaluate, number) for what in measures),
         )
 
     def advance(
         self, state: list[Any], start: int, length: int, on_seed: Callable[[], None]
     ) -> Advance:
-        """Makes `length` steps with every seed."""
-        outcomes = []
-        for one, keys in zip(state, self.keys, strict=True):
-            outcome = self.compiler(
-                _advance, self.learner, one, keys.step, jnp.int32(start), jnp.int32(length)
-            )
-            outcomes.append((outcome[0], *jax.device_get(outcome[1:])))
+        """Makes `length` steps in every run."""
+        states, metrics, bad = list(state), [], []
+        for run, (learner, keys) in enumerate(zip(self.learners, self.keys, strict=True)):
+            if run in self._stopped:
+                metrics.append(None)
+                bad.append(NEVER)
+            else:
+                outcome = self.compiler(
+                    _advance, learner, state[run], keys.step, jnp.int32(start), jnp.int32(length)
+                )
+                states[run] = outcome[0]
+                measured, first_bad = jax.device_get(outcome[1:])
+                metrics.append(measured)
+                bad.append(first_bad)
             on_seed()
-        states, metrics, bad = zip(*outcomes, strict=True)
-        return Advance(list(states), _columns(metrics), np.asarray(bad))
+        return Advance(states, _columns(metrics), np.asarray(bad))
 
     def measure(self, what: str, state: list[Any], step: int) -> dict[str, np.ndarray]:
-        """Calls the learner's `evaluate` or `final` on every seed."""
+        """Calls the learner's `evaluate` or `final` in every run."""
         measured = [
-            self.compiler(_measure, what, self.learner, one, keys.evaluate, jnp.int32(step))
-            for one, keys in zip(state, self.keys, strict=True)
+            None
+            if run in self._stopped
+            else self.compiler(_measure, what, learner, state[run], keys.evaluate, jnp.int32(step))
+            for run, (learner, keys) in enumerate(zip(self.learners, self.keys, strict=True))
         ]
         return _columns([jax.device_get(metrics) for metrics in measured])
 
@@ -101,36 +129,45 @@ class TakeTurns:
 
 
 class Together:
-    """Runs all seeds as one program, spread over the local devices; a state has a seed axis.
+    """Makes all runs as one program, spread over the local devices; a state has an axis of runs.
 
-    When the seeds do not divide by the devices, the last one is repeated to fill the gap and the
-    copies are dropped from everything that is returned.
+    When the runs do not divide by the devices, the last one is repeated to fill the gap and the
+    copies are dropped from everything that is returned. Where learners differ, the leaves that do
+    have the axis as well.
     """
 
-    def __init__(self, learner: Learner, seeds: tuple[int, ...], compiler: "Compiler"):
+    def __init__(
+        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: "Compiler"
+    ):
         devices = jax.local_devices()[: len(seeds)]
         mesh = Mesh(np.asarray(devices), ("seeds",))
         self.num_seeds = len(seeds)
         self.compiler = compiler
         self.over_seeds = NamedSharding(mesh, PartitionSpec("seeds"))
-        filled = seeds + seeds[-1:] * (-len(seeds) % len(devices))
-        keys = [seed_keys(seed) for seed in filled]
+        missing = -len(seeds) % len(devices)
+        keys = [seed_keys(seed) for seed in seeds + seeds[-1:] * missing]
         self.keys = self._spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *keys))
-        arrays, static = eqx.partition(learner, eqx.is_array)
+        learners = _one_each(learner, seeds)
+        own, shared = split_shared(learners + learners[-1:] * missing)
+        arrays, static = eqx.partition(shared, eqx.is_array)
         everywhere = NamedSharding(mesh, PartitionSpec())
-        self.learner = eqx.combine(jax.device_put(arrays, everywhere), static)
+        self.shared = eqx.combine(jax.device_put(arrays, everywhere), static)
+        self.own = self._spread(own)
+
+    def stop(self, runs: Iterable[int]) -> None:
+        """Does nothing: runs that share a program go on together."""
 
     def init(self) -> PyTree[Any]:
         """Returns the state before the first step."""
-        return self.compiler(_init_together, self.learner, self.keys.init)
+        return self.compiler(_init_together, self.shared, self.own, self.keys.init)
 
     def prepare(self, state: PyTree[Any], length: int, measures: Sequence[str]) -> None:
         """Compiles everything that a run will call, but for a shorter last chunk."""
         keys, number = self.keys, jnp.int32(0)
         self.compiler.prepare(
-            (_advance_together, self.learner, state, keys.step, number, length),
+            (_advance_together, self.shared, self.own, state, keys.step, number, length),
             *(
-                (_measure_together, what, self.learner, state, keys.evaluate, number)
+                (_measure_together, what, self.shared, self.own, state, keys.evaluate, number)
                 for what in measures
             ),
         )
@@ -140,7 +177,8 @@ class Together:
     ) -> Advance:
         """Makes `length` steps with every seed."""
         state, metrics, bad = self.compiler(
-            _advance_together, self.learner, state, self.keys.step, jnp.int32(start), length
+            *(_advance_together, self.shared, self.own, state, self.keys.step),
+            *(jnp.int32(start), length),
         )
         metrics, bad = jax.device_get((metrics, bad))
         for _ in range(self.num_seeds):
@@ -150,7 +188,8 @@ class Together:
     def measure(self, what: str, state: PyTree[Any], step: int) -> dict[str, np.ndarray]:
         """Calls the learner's `evaluate` or `final` on every seed."""
         metrics = self.compiler(
-            _measure_together, what, self.learner, state, self.keys.evaluate, jnp.int32(step)
+            *(_measure_together, what, self.shared, self.own, state, self.keys.evaluate),
+            jnp.int32(step),
         )
         return self._drop_copies(jax.device_get(metrics))
 
@@ -206,14 +245,17 @@ def _signature(call: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def choose_runner(
-    learner: Learner, seeds: tuple[int, ...], vectorize: bool | None, compiler: Compiler
+    learner: Learner | list[Learner],
+    seeds: tuple[int, ...],
+    vectorize: bool | None,
+    compiler: Compiler,
 ) -> TakeTurns | Together:
     """Picks the way that was measured to be faster on the default device, unless told.
 
     A learner may know better: convolutions of several models at once are grouped ones.
     """
     if vectorize is None:
-        wanted = getattr(learner, "vectorize_seeds", True)
+        wanted = getattr(_one_each(learner, seeds)[0], "vectorize_seeds", True)
         vectorize = jax.default_backend() != "cpu" and wanted
     return (Together if vectorize else TakeTurns)(learner, seeds, compiler)
 
@@ -245,8 +287,8 @@ def check_step(learner: Learner, seed: int) -> None:
             )
 
 
-def take_seed(stacked: PyTree[Any], index: int) -> PyTree[Any]:
-    """Returns the state of one seed out of a stacked one."""
+def take_seed(stacked: PyTree[Any], index: int | slice) -> PyTree[Any]:
+    """Returns the state of one seed, or of a span of them, out of a stacked one."""
     return _map_arrays(lambda leaf: leaf[index], stacked)
 
 
@@ -255,6 +297,10 @@ def stack_states(states: list[Any]) -> PyTree[Any]:
     parts = [eqx.partition(state, eqx.is_array) for state in states]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[arrays for arrays, _ in parts])
     return eqx.combine(stacked, parts[0][1])
+
+
+def _one_each(learner: Learner | list[Learner], seeds: tuple[int, ...]) -> list[Learner]:
+    return learner if isinstance(learner, list) else [learner] * len(seeds)
 
 
 @eqx.filter_jit
@@ -301,28 +347,31 @@ _measure = eqx.filter_jit(_measure_seed)
 
 
 @eqx.filter_jit
-def _init_together(learner: Learner, keys: PRNGKeyArray) -> Any:
-    return _strongly_typed(eqx.filter_vmap(learner.init)(keys))
+def _init_together(shared: Any, own: Any, keys: PRNGKeyArray) -> Any:
+    def init(own: Any, key: PRNGKeyArray) -> Any:
+        return eqx.combine(own, shared).init(key)
+
+    return _strongly_typed(eqx.filter_vmap(init)(own, keys))
 
 
 @eqx.filter_jit
 def _advance_together(
-    learner: Learner, state: Any, keys: PRNGKeyArray, start: Int[Array, ""], length: int
+    shared: Any, own: Any, state: Any, keys: PRNGKeyArray, start: Int[Array, ""], length: int
 ) -> tuple[Any, Metrics, Int[Array, " seeds"]]:
-    def advance(state: Any, key: PRNGKeyArray) -> tuple[Any, Metrics, Int[Array, ""]]:
-        return _advance_seed(learner, state, key, start, length)
+    def advance(own: Any, state: Any, key: PRNGKeyArray) -> tuple[Any, Metrics, Int[Array, ""]]:
+        return _advance_seed(eqx.combine(own, shared), state, key, start, length)
 
-    return eqx.filter_vmap(advance)(state, keys)
+    return eqx.filter_vmap(advance)(own, state, keys)
 
 
 @eqx.filter_jit
 def _measure_together(
-    what: str, learner: Learner, state: Any, keys: PRNGKeyArray, step: Int[Array, ""]
+    what: str, shared: Any, own: Any, state: Any, keys: PRNGKeyArray, step: Int[Array, ""]
 ) -> Metrics:
-    def measure(state: Any, key: PRNGKeyArray) -> Metrics:
-        return _measure_seed(what, learner, state, key, step)
+    def measure(own: Any, state: Any, key: PRNGKeyArray) -> Metrics:
+        return _measure_seed(what, eqx.combine(own, shared), state, key, step)
 
-    return eqx.filter_vmap(measure)(state, keys)
+    return eqx.filter_vmap(measure)(own, state, keys)
 
 
 def _strongly_typed(state: PyTree[Any]) -> PyTree[Any]:
@@ -340,5 +389,9 @@ def _map_arrays(function: Callable[[Any], Any], tree: PyTree[Any]) -> PyTree[Any
     return eqx.combine(jax.tree.map(function, arrays), static)
 
 
-def _columns(rows: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
+def _columns(rows: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Returns one array per metric; a run that was spared (`None`) has NaN."""
+    names = next((row for row in rows if row is not None), {})
+    return {
+        name: np.asarray([np.nan if row is None else row[name] for row in rows]) for name in names
+    }

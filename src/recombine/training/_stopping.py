@@ -6,7 +6,10 @@ from types import FrameType
 
 
 class StopRequest:
-    """A context in which Ctrl-C sets `asked`; only the main thread can listen."""
+    """A context in which Ctrl-C sets `asked`; only the main thread can listen.
+
+    Contexts may be nested: what an inner one was asked, the outer one knows when it has ended.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -20,6 +23,9 @@ class StopRequest:
     def __exit__(self, *error: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+            outer = getattr(self._before, "__self__", None)
+            if self.asked and isinstance(outer, StopRequest):
+                outer.asked = True
 
     def _listen(self, number: int, frame: FrameType | None) -> None:
         if self.asked:

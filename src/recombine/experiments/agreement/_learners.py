@@ -1,5 +1,6 @@
 """Where the spirals meet the methods."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -24,6 +25,7 @@ from recombine.methods.agreement import (
     IRM,
     AdversarialShape,
     AgreementLearner,
+    AndMask,
     Descent,
     Drawn,
     Epochs,
@@ -87,10 +89,14 @@ def sample_split(config: DataConfig, key: PRNGKeyArray) -> Split:
     return Split(LabelledEnvironments(*train), LabelledExamples(*test))
 
 
-@functools.cache  # one function per config: a learner that is made again compiles nothing anew
 def _sampler(config: SpiralsConfig) -> Any:
     is_pooled = isinstance(config, EnvironmentsConfig) and config.group_size is None
+    names = [field.name for field in dataclasses.fields(DataConfig)]
+    return _sampler_of(DataConfig(**{name: getattr(config, name) for name in names}), is_pooled)
 
+
+@functools.cache  # one function per data set: learners that differ in numbers share a program
+def _sampler_of(config: DataConfig, is_pooled: bool) -> Any:
     def sample(key: PRNGKeyArray) -> Split:
         split = sample_split(config, key)
         if not is_pooled:
@@ -153,4 +159,6 @@ def _joined(config: SyntheticConfig) -> JoinGradients | Pooled:
         return Pooled() if is_pooled or couples else JoinGradients(arithmetic_mean())
     if isinstance(config, RegularizedConfig) and config.mean == "geometric":
         return JoinGradients(geometric_mean(config.threshold, rescale=config.rescale))
-    return JoinGradients(and_mask(config.threshold, rescale=config.rescale))
+    if config.rescale == "global":
+        return JoinGradients(and_mask(config.threshold, rescale="global"))
+    return JoinGradients(AndMask(config.threshold, float(config.rescale == "tensor")))

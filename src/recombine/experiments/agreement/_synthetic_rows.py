@@ -18,6 +18,7 @@ from recombine.experiments.agreement._config import (
     VrexConfig,
 )
 from recombine.experiments.agreement._pictures import draw_boundary, draw_kept
+from recombine.experiments.agreement._spaces import make_search
 
 TEST = Metric("test_accuracy", "test accuracy")
 LOW_TEST = Metric("test_accuracy", "test accuracy", higher_is_better=False)
@@ -112,6 +113,7 @@ def _baseline(
     num_seeds: int = 10,
     note: str = "",
     is_quick: bool = True,
+    searched: tuple[str, ...] = (),
 ) -> Row:
     return Row(
         id=f"ilc/synthetic/{name}",
@@ -125,6 +127,7 @@ def _baseline(
         quick=_quick(config) if is_quick else None,
         tiny=make_tiny(config),
         pictures=(BOUNDARY,),
+        search=make_search(config, regularizers=searched),
     )
 
 
@@ -183,6 +186,9 @@ SYNTHETIC = Group(
             ),
             tiny=make_tiny(CANONICAL),
             pictures=(BOUNDARY, KEPT),
+            search=make_search(
+                CANONICAL, regularizers=("l2",), quick_changes=("steps=600", "eval_every=50")
+            ),
         ),
         Row(
             id="ilc/synthetic/and-mask-printed",
@@ -225,6 +231,7 @@ SYNTHETIC = Group(
             quick=_quick(BASELINE),
             tiny=make_tiny(BASELINE),
             pictures=(BOUNDARY,),
+            search=make_search(BASELINE, regularizers=("l2",)),
         ),
         Row(
             id="ilc/synthetic/and-mask-l1",
@@ -246,6 +253,7 @@ SYNTHETIC = Group(
             quick=None,
             tiny=make_tiny(RegularizedConfig(l2=0.0, l1=1e-5)),
             pictures=(BOUNDARY, KEPT),
+            search=make_search(RegularizedConfig(), regularizers=("l1",)),
         ),
         Row(
             id="ilc/synthetic/geometric",
@@ -267,17 +275,20 @@ SYNTHETIC = Group(
             quick=None,
             tiny=make_tiny(RegularizedConfig(mean="geometric")),
             pictures=(BOUNDARY, KEPT),
+            search=make_search(RegularizedConfig(), regularizers=("l2",)),
         ),
         _baseline(
             "dropout",
             replace(POOLED, dropout=0.5),
             claim="Dropout memorises the shortcuts.",
+            searched=("dropout",),
             method="dropout",
         ),
         _baseline(
             "l1",
             replace(POOLED, l1=1e-5),
             claim="L1 regularization memorises the shortcuts.",
+            searched=("l1",),
             method="L1",
             note="1e-5, the middle of Table B.1",
             is_quick=False,
@@ -286,6 +297,7 @@ SYNTHETIC = Group(
             "l2",
             replace(POOLED, l2=1e-3),
             claim="L2 regularization memorises the shortcuts.",
+            searched=("l2",),
             method="L2",
             note="1e-3, the strongest of Table B.1; the plain mean has 1e-4",
             is_quick=False,

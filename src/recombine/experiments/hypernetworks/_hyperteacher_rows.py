@@ -12,6 +12,7 @@ import numpy as np
 
 from recombine.experiments._row import Chart, Group, Metric, Panel, Paper, Row, Sample, Variant
 from recombine.experiments._rules import Above, AllOf, AtLeast, Below, Rule
+from recombine.experiments._search import LogUniform, Search
 from recombine.experiments.hypernetworks._config import HyperteacherConfig
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach, Lead
 from recombine.experiments.hypernetworks._pictures import DECODED, TRAINED_TOGETHER
@@ -111,6 +112,17 @@ OOD_LOSS = Metric(
     "ood_loss", "divergence, unseen combinations", higher_is_better=False, percent=False
 )
 R_SQUARED = Metric("decoded_mean", "R² of the decoded modules, unseen", percent=False)
+VALIDATION = Metric("valid_accuracy", "validation accuracy")
+SEARCH = Search(
+    {
+        "inner_rate": LogUniform(1e-2, 1.0, points=5),
+        "outer_rate": LogUniform(3e-4, 3e-2, points=5),
+        "weight_decay": LogUniform(1e-4, 1e-2, points=3),
+    },
+    metric=VALIDATION,
+    note="around the published settings of the four learners; the paper prints no search of them. "
+    "Chosen by tasks of trained combinations, never by unseen ones",
+)
 CHARTED = (Panel(OOD, floor="test_accuracy"), Panel(R_SQUARED, low=-1.0))
 
 
@@ -159,6 +171,7 @@ def _row(
         else Variant(replace(config, **small), QUICK_STEPS, 500, 1, quick, QUICK_NOTE),
         tiny=Variant(replace(config, **tiny), 2, 2, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(TRAINED_TOGETHER, DECODED),
+        search=SEARCH,
         # A random support is another one for every seed.
         sample=None if config.support == "random" else Sample(_sample, (TRAINED_TOGETHER,)),
     )

@@ -138,6 +138,7 @@ class AndMask(eqx.Module):
     ) -> tuple[PyTree[Any], AgreementState]:
         """Returns the joined gradient, and what was kept of it."""
         stats = as_statistics(grads)
+        warn_of_one_environment(stats)
         masks = agreement_mask(stats, self.threshold)
         fractions = kept_fractions(masks)
         scales = jax.tree.map(
