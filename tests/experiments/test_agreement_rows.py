@@ -251,7 +251,7 @@ def test_a_search_shows_every_trial(searched):
 
 def test_a_search_may_have_fewer_trials_with_batch_normalisation(quick_compilation):
     tiny = {**TINY_SEARCH, "hidden_layers": (1,), "batch_norm": (False, True), "rounds": 2}
-    config = UnevenSearchConfig(method="and-mask", **tiny, norm_rounds=1)
+    config = UnevenSearchConfig(method="and-mask", **tiny, norm_rounds=1, norm_hidden_layers=(1,))
     assert config.num_trials == 3
     learner = make_search_learner(config, 4)
     state, metrics = jax.jit(learner.step)(jax.jit(learner.init)(jr.key(0)), jr.key(1))

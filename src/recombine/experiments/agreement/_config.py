@@ -4,6 +4,7 @@ Every method has a config of its own with the settings that it reads, and no oth
 """
 
 import math
+from dataclasses import fields, replace
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -159,12 +160,23 @@ class UnevenSearchConfig(SearchConfig):
     """A search in which trials with batch normalisation, where they are dear, are fewer."""
 
     norm_rounds: Count = 1
+    norm_hidden_layers: tuple[Count, ...] = (3,)
+
+    @property
+    def parts(self) -> tuple[SearchConfig, ...]:
+        """The searches without and with batch normalisation."""
+        names = [field.name for field in fields(SearchConfig)]
+        search = SearchConfig(**{name: getattr(self, name) for name in names})
+        dear = {"rounds": self.norm_rounds, "hidden_layers": self.norm_hidden_layers}
+        return tuple(
+            replace(search, batch_norm=(norm,), **(dear if norm else {}))
+            for norm in self.batch_norm
+        )
 
     @property
     def num_trials(self) -> int:
         """How many settings are tried."""
-        rounds = {False: self.rounds, True: self.norm_rounds}
-        return self.num_shapes * sum(rounds[norm] for norm in self.batch_norm)
+        return sum(part.num_trials for part in self.parts)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -8,7 +8,6 @@ A trial whose weights stop being finite is held where it was an epoch before, an
 """
 
 import itertools
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -323,13 +322,7 @@ def make_search_learner(config: SearchConfig, steps: int) -> SearchLearner | Joi
     """Returns the learner of one search; its steps are epochs."""
     if not isinstance(config, UnevenSearchConfig):
         return SearchLearner(config, steps)
-    rounds = {False: config.rounds, True: config.norm_rounds}
-    return JoinedSearches(
-        tuple(
-            SearchLearner(replace(config, batch_norm=(norm,), rounds=rounds[norm]), steps)
-            for norm in config.batch_norm
-        )
-    )
+    return JoinedSearches(tuple(SearchLearner(part, steps) for part in config.parts))
 
 
 def _summary(outcomes: dict[str, Array]) -> dict[str, Float[Array, ""]]:
