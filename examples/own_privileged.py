@@ -11,6 +11,10 @@ sensitivity. The reactions themselves cannot be predicted at admission, since no
 coin will fall. So an auxiliary task, to predict them too, does not help. A teacher may find out
 that dose and reaction belong together, and teach what they say.
 
+How clear it is depends on the rows. The numbers of patients and splits, and how sharply sensitivity
+decides, were raised until a comparison within one hospital could tell: with 256 patients, a
+softer rule and five splits it said "unclear", though the teacher was ahead on new patients too.
+
 Run it with `python examples/own_privileged.py`; it takes between one and two minutes.
 """
 

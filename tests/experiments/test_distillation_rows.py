@@ -243,6 +243,7 @@ def test_at_most_so_many_examples_judge_the_teacher():
     config = LifeConfig(sizes=(40, 400), board=3, batch_size=4, most_validation=20)
     learner = make_life_learner(config, 1)
     assert learner.sizes.held.tolist() == [12, 20]
+    np.testing.assert_array_equal(learner.teaching_weights, [10, 100])
     assert make_life_learner(dataclasses.replace(config, method="none"), 1).most_held == 0
 
 

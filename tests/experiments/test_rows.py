@@ -21,7 +21,7 @@ TRIED = {
     *("ilc/synthetic/search/standard", "ilc/gradcorr/and"),
     *("scan/length/standard/seq2seq", "asi/room-runner/asi"),
     "modular/hyperteacher/compositional/linear-hnet",
-    *("ldt/toy-a/ldt", "ldt/mujoco/hopper/search-model-free"),
+    *("ldt/toy-a/none", "ldt/mujoco/hopper/search-model-free"),
 }
 TINY_RUNS = [
     pytest.param(row, id=row.id, marks=() if row.id in TRIED else pytest.mark.slow) for row in ROWS

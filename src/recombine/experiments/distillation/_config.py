@@ -86,18 +86,16 @@ class LifeConfig:
     board: Count = 17
     num_steps: Count = 3  # of the automaton; three layers of the student for each
     num_maps: Count = 8
-    weight_scales: tuple[Rate, ...] = (1.0, 1.5)
-    """Times which the student's weights are drawn; of several, the best is reported."""
     batch_size: Count = 32
     student_steps: Count = 24
     learning_rate: Rate = 2e-3
     weight_decay: NotNegative = 1e-6
-    teaching_weight: NotNegative = 10.0
+    teaching_weights: tuple[NotNegative, ...] = (10.0, 100.0)  # trials; the best is reported
     attention_scale: Rate = 1e-2  # of a teacher's first logits
     validation_share: Share = 0.3
     most_validation: Count = 512
     inner_steps: Count = 24
-    meta_rate: Rate = 30.0
+    meta_rate: Rate = 10.0
     meta_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     iterations: Count = 25  # in one step of the run, after which all is measured
     num_test: Count = 10_000

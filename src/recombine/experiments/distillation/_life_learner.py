@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -66,9 +64,9 @@ def make_life_learner(config: LifeConfig, steps: int) -> SizesLearner:
     return SizesLearner(
         learner,
         Sizes(jnp.asarray(config.sizes), jnp.asarray(held)),
-        jnp.arange(len(config.weight_scales)),
+        jnp.arange(len(config.teaching_weights)),
+        jnp.asarray(config.teaching_weights),
         sample=sample,
-        adjust=ScaledWeights(config.weight_scales),
         best_of_worlds=True,
         most_held=max(held),
         iterations=config.iterations,
@@ -82,18 +80,6 @@ def sample_life(config: LifeConfig) -> dict[str, np.ndarray]:
     found = life.sample_life(jr.key(2), order, num_examples=1, size=config.board)
     boards = np.concatenate([found.inputs, found.privileged[0]])
     return {"boards": boards, "order": np.asarray(life.draw_time_order(jr.key(0)))}
-
-
-@dataclass(frozen=True)
-class ScaledWeights:
-    """Multiplies the weights of a new student by the factor of its trial."""
-
-    factors: tuple[float, ...]
-
-    def __call__(self, student: Any, trial: Int[Array, ""]) -> Any:
-        """Scales all weights."""
-        factor = jnp.asarray(self.factors)[trial]
-        return jax.tree.map(lambda x: x * factor if eqx.is_inexact_array(x) else x, student)
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,6 @@ def _teacher(config: LifeConfig) -> dict[str, Any]:
         ),
         "tells_teacher": is_oracle,
         "teaching_loss": SquaredError(),
-        "teaching_weight": config.teaching_weight,
     }
     if is_learned:
         settings["teacher_training"] = TeacherTraining(

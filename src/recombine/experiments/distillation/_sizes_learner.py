@@ -6,6 +6,7 @@ with a row that weighs nothing. The numbers are those of the cell by itself.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -77,7 +78,12 @@ class SizesLearner(eqx.Module):
     """Of one cell; its `objective` takes weighted labels, its source and batches are not used."""
     sizes: Sizes
     worlds: Int[Array, " worlds"]
-    sample: Callable[[PRNGKeyArray, Int[Array, ""]], PrivilegedSplit] = eqx.field(static=True)
+    """What tells them apart: a dimension, or the number of a trial."""
+    teaching_weights: Float[Array, " worlds"] | None = None
+    """Of the trials, by their numbers; None: that of the learner."""
+    sample: Callable[[PRNGKeyArray, Int[Array, ""]], PrivilegedSplit] = eqx.field(
+        static=True, kw_only=True
+    )
     """Draws the data of a world, as many training rows as the largest size has."""
     adjust: Callable[[Any, Int[Array, ""]], Any] | None = eqx.field(static=True, default=None)
     """Fits a new student to its world."""
@@ -214,8 +220,9 @@ class SizesLearner(eqx.Module):
         before: DistillationState,
         diverged: Bool[Array, ""],
     ) -> tuple[DistillationState, Bool[Array, ""], Float[Array, ""]]:
-        del world
         learner, num_rows = self.learner, count_examples(data.train)
+        if self.teaching_weights is not None:
+            learner = replace(learner, teaching_weight=self.teaching_weights[world])
         held_key, order_key = jr.split(key)
         held = before.order.validation
         if self.resample and self.most_held:
