@@ -1,6 +1,7 @@
 """The rows of learning to distill, their learners, rules and pictures."""
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -410,3 +411,21 @@ def test_quick_runs_show_that_a_learned_teacher_helps(task, tmp_path):
     for line in make_lines(rows, read_records(tmp_path)):
         if line.row.id != "ldt/toy-a/ldt-fixed":
             assert line.verdict.word == "effect shown", f"{line.row.id}: {line.verdict.reason}"
+
+
+def test_searches_of_settings_stay_within_the_tables_of_the_thesis():
+    grids = {"model-free": 18, "auxiliary": 18, "ldt": 54}
+    for method, count in grids.items():
+        row = ROWS[f"ldt/mujoco/hopper/{method}"]
+        assert row.search is not None
+        assert row.search.by_test
+        assert math.prod(len(of.grid()) for of in row.search.space.values()) == count
+        for name, of in row.search.space.items():
+            assert getattr(row.full.config, name) in of.grid()  # what is run is one of them
+    assert ROWS["ldt/mujoco/hopper/untrained"].search is None
+    for method in ("none", "fixed-random", "fixed-oracle", "ldt"):
+        row = ROWS[f"ldt/life/{method}"]
+        assert row.search is not None
+        known = {field.name for field in dataclasses.fields(row.full.config)}
+        assert set(row.search.space) <= known
+        assert ("meta_rate" in row.search.space) == (method == "ldt")

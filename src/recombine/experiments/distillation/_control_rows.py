@@ -17,6 +17,7 @@ from recombine.experiments.distillation._judging import (
     SurelyBelow,
 )
 from recombine.experiments.distillation._pictures import GATES, SETTINGS
+from recombine.experiments.distillation._spaces import control_search
 
 MUJOCO = "ldt/mujoco"
 
@@ -173,6 +174,7 @@ def _row(
         ),
         tiny=Variant(replace(config, **TINY), 2, 1, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(GATES,) if config.method in ("ldt", "untrained") else (),
+        search=control_search(config, ERROR),
     )
 
 

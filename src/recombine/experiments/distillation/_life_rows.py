@@ -16,6 +16,7 @@ from recombine.experiments._rules import Above, AllOf, AtLeast, AtMost, Below, R
 from recombine.experiments.distillation._config import LifeConfig
 from recombine.experiments.distillation._judging import SomewhereAbove
 from recombine.experiments.distillation._pictures import ATTENTION, BOARDS, BY_SIZE
+from recombine.experiments.distillation._spaces import life_search
 
 LIFE = "ldt/life"
 SIZES = (512, 2048, 8192)
@@ -102,6 +103,7 @@ def _row(
         ),
         pictures=(BY_SIZE,) if config.method == "none" else (BY_SIZE, ATTENTION),
         sample=Sample(_sample, (BOARDS,)),
+        search=life_search(config, ACCURACY),
     )
 
 
