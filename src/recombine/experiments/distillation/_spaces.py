@@ -63,7 +63,7 @@ LIFE_SPACES: dict[str, dict[str, Range]] = {
     "ldt": {**LIFE_STUDENT, **COEFFICIENT, **LEARNED},
 }
 LIFE_NOTE = (
-    "the table of App. C.3; ends of ranges that did not survive are ours, and the teacher's rate is "
+    "the table of App. C.3; ends of ranges that did not survive are ours. The teacher's rate is "
     "that of its logits, 10,000 times the table's"
 )
 
