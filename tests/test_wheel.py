@@ -57,7 +57,7 @@ def test_the_wheel_brings_its_evidence_types_and_templates(installed, tmp_path):
     run(installed, tmp_path, "report", "--evidence", "-o", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "<html" in page
-    assert "200 trials" in page  # of a search
+    assert "200 complete trials" in page  # of a search
 
 
 def test_the_version_is_one_number_everywhere(installed):
