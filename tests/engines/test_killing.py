@@ -15,7 +15,7 @@ from recombine.engines import RunRequest
 from recombine.experiments import find_row
 
 
-@pytest.mark.parametrize("times", [6, pytest.param(22, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [4, pytest.param(22, marks=pytest.mark.slow)])
 def test_a_run_killed_many_times_ends_with_the_same_record(tmp_path, times):
     request = RunRequest.of(find_row(ROW), "tiny", changes=CHANGES)
     waiting = random.Random(0)

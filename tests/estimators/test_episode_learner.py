@@ -48,6 +48,7 @@ def _loss(arrays):
     return episode_loss(CONFIG.make(key=jr.key(0)), arrays, None, support_loss=False)
 
 
+@pytest.mark.slow
 def test_a_step_takes_any_episode_of_any_bucket_with_equal_chances():
     learner = make([SHORT] * 5 + [LONG], most=2)
     sizes = sorted(bucket.support.inputs.lengths.shape[0] for bucket in learner.buckets)

@@ -111,6 +111,7 @@ def test_targets_that_cannot_be_learned_are_refused():
         InvariantRegressor(1.5).fit(X, y, environments=sites)
 
 
+@pytest.mark.slow
 def test_consistency_of_a_linear_model_is_that_of_its_hessians():
     # Three environments with one exact solution: squared errors are quadratic around it.
     rng = np.random.default_rng(0)

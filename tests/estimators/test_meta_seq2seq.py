@@ -152,6 +152,7 @@ def test_parameters_that_make_no_sense_are_refused(parameters, error, message):
         model.predict(SUPPORT, ["dax"])
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_fit_with_what_to_do():
     model = MetaSeq2Seq(**{**QUICK, "steps": 8}, learning_rate=1e38)
     with pytest.raises(FloatingPointError, match=r"(?s)not finite.*Lower `learning_rate`"):

@@ -92,7 +92,7 @@ def test_the_learner_follows_its_config():
 @pytest.mark.parametrize(
     "row",
     [
-        pytest.param("ilc/cifar-noise/and-mask"),
+        pytest.param("ilc/cifar-noise/and-mask", marks=pytest.mark.slow),
         pytest.param("ilc/cifar-clean/tau-0", marks=pytest.mark.slow),
         pytest.param("ilc/cifar-random/tau-0.2-exact", marks=pytest.mark.slow),
     ],

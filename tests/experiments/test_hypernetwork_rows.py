@@ -211,6 +211,7 @@ def measured_twins(what):
     return measure(state, jr.key(1)), measure(state._replace(model=twin), jr.key(1))
 
 
+@pytest.mark.slow
 def test_a_student_that_is_its_teacher_is_measured_as_such():
     random, twin = measured_twins("evaluate")
     assert twin["joint_alignment"] > 0.97

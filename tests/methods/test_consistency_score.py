@@ -204,6 +204,7 @@ def test_large_models_are_measured_by_less_than_a_whole_hessian(curvature):
     assert float(found.score) == pytest.approx(0.2, rel=0.03)
 
 
+@pytest.mark.slow
 def test_a_network_of_any_kind_can_be_asked():
     network = eqx.nn.Linear(2, "scalar", key=jr.key(0))
     inputs = jr.normal(jr.key(1), (3, 16, 2))

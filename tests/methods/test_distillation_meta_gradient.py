@@ -124,7 +124,7 @@ INNER = {
 
 
 @pytest.mark.usefixtures("_float64")
-@pytest.mark.parametrize("name", INNER)
+@pytest.mark.parametrize("name", [pytest.param("momentum", marks=pytest.mark.slow), "adam"])
 def test_every_component_agrees_with_central_differences(name):
     parts, inner = problem(), INNER[name]()
     found = gradient(parts, inner)

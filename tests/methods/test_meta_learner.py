@@ -207,7 +207,7 @@ def scaled(rows):
     return rows / jnp.sqrt(jnp.mean(jnp.square(rows), axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", ["linear", "anil", "maml", slow("deep"), slow("amortised")])
+@pytest.mark.parametrize("name", ["linear", slow("anil"), "maml", slow("deep"), slow("amortised")])
 def test_meta_gradients_agree_with_finite_differences(name, monkeypatch):
     # The scale of an embedding is a constant to derivatives, by design; here it is not.
     monkeypatch.setattr("recombine.methods.hypernetworks._hypernetwork.normalize_embedding", scaled)
@@ -242,6 +242,7 @@ def test_first_order_is_another_gradient_of_the_same_loss():
     assert not np.allclose(bank, other_bank, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_anil_with_features_read_once_equals_adapting_the_head_of_a_network():
     learner, model, task = begin("anil")
     support, loop = task.support, learner.inner

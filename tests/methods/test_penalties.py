@@ -229,6 +229,7 @@ def test_a_reversed_gradient_leaves_the_value():
     np.testing.assert_allclose(slope, [-4.0, 12.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [IRM(5.0, 0), VREx(5.0, 0), Fishr(5.0, 0)])
 def test_penalties_see_batch_norm_over_all_environments(method):
     model = MLP((2, 5, 1), key=jr.key(7), batch_norm=True)

@@ -93,6 +93,7 @@ def test_equal_settings_share_one_compilation():
     assert hash(jax.tree.structure(META)) == hash(jax.tree.structure(again))
 
 
+@pytest.mark.slow
 def test_seeds_can_be_run_together():
     keys = jr.split(jr.key(5), 2)
 

@@ -144,6 +144,7 @@ def test_around_right_episodes_exchange_directions():
     assert {tuple(x): tuple(y) for x, y in read(source, queries, 0)} == asked
 
 
+@pytest.mark.slow
 def test_length_episodes_ask_longer_commands_than_they_show():
     source = scan.longer_commands()
     episodes, validation, tests = sample(source, 50)

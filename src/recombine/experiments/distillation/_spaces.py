@@ -53,8 +53,8 @@ FIRST_LOGITS: dict[str, Range] = {"attention_scale": LogUniform(1e-3, 1e-1, poin
 LEARNED: dict[str, Range] = {
     "inner_steps": Whole(16, 32, step=4),
     "meta_rate": LogUniform(1e-2, 10.0, points=4),
-    "meta_momentum": Uniform(0.0, 0.99, points=3),
-    "validation_share": LogUniform(1e-2, 0.9, points=3),
+    "meta_momentum": Uniform(0.0, 0.99, points=2),
+    "validation_share": LogUniform(1e-2, 0.9, points=2),
 }
 LIFE_SPACES: dict[str, dict[str, Range]] = {
     "none": LIFE_STUDENT,
