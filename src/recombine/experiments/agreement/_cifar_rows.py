@@ -34,6 +34,9 @@ MEMORISED_EPOCHS = 44
 TRUE_EPOCHS = 40
 """Where labels are true, or most of them: plain training has memorised its labels by then."""
 
+GROUP_TRUE_EPOCHS = 20
+"""Where all labels are true, with group normalisation."""
+
 STEPS_PER_EPOCH = 625  # 50,000 images in batches of 80
 SHORT_EPOCHS, SHORT_IMAGES = 40, 2_000
 QUICK_EPOCHS, QUICK_IMAGES = 24, 2_000
@@ -97,8 +100,8 @@ def _mode_notes(config: CifarConfig) -> list[str]:
 
 def _full(config: CifarConfig, epochs: int, rule: Rule) -> Variant:
     notes = [ONE_SEED, *_mode_notes(config)]
-    if epochs != 80:
-        notes.append(f"{epochs} epochs for 80, with the learning rate's schedule scaled along")
+    if epochs != RANDOM_EPOCHS:
+        notes.append(f"{epochs} epochs for {RANDOM_EPOCHS}, with the learning rate's schedule scaled along")
     return Variant(
         config,
         steps=epochs * STEPS_PER_EPOCH,
@@ -226,7 +229,7 @@ def _random_row(threshold: float, mode: Mode = "split") -> Row:
             else "slightly increasing the threshold quickly prevents memorisation; a figure only",
         ),
         full=_until_memorised(config, full)
-        if threshold > 0 or mode == "group"
+        if threshold > 0
         else _full(config, RANDOM_EPOCHS, full),
         quick=_quick(config, quick) if mode == "split" else None,
         tiny=_tiny(config),
@@ -255,7 +258,7 @@ def _clean_row(threshold: float, mode: Mode = "split") -> Row:
             else "test accuracy falls more slowly than training accuracy as the threshold rises, "
             "until they meet; figures only",
         ),
-        full=_full(config, TRUE_EPOCHS, full),
+        full=_full(config, TRUE_EPOCHS if mode == "split" else GROUP_TRUE_EPOCHS, full),
         quick=_quick(config, quick) if mode == "split" else None,
         tiny=_tiny(config),
         pictures=_pictures(config),
