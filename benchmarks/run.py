@@ -14,6 +14,7 @@ import fit_overhead
 import hypernetworks
 import per_example_step
 import seq2seq_episode
+import seq2seq_row
 import skipping_step
 import startup
 import tuning_trials
@@ -29,6 +30,7 @@ BENCHMARKS = {
     "and-mask": and_mask_step.measure,
     "per-example": per_example_step.measure,
     "seq2seq": seq2seq_episode.measure,
+    "seq2seq-row": seq2seq_row.measure,
     "hypernetworks": hypernetworks.measure,
     "skipping": skipping_step.measure,
     "distillation": distillation.measure,

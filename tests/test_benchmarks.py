@@ -45,6 +45,22 @@ def test_the_trials_that_are_timed_can_share_a_program(benchmarks):
     assert len(group_alike([row.make_learner(config, 8) for config in configs])) == 1
 
 
+def test_a_whole_row_of_seq2seq_is_timed_on_accelerators_only(benchmarks):
+    import run  # pyright: ignore[reportMissingImports]
+    import seq2seq_row  # pyright: ignore[reportMissingImports]
+
+    from recombine.results import evidence_folder
+
+    assert run.BENCHMARKS["seq2seq-row"] is seq2seq_row.measure
+    if jax.default_backend() == "cpu":
+        assert seq2seq_row.measure() == []
+    (record,) = seq2seq_row._records(str(evidence_folder() / seq2seq_row.ROW))
+    whole, episode = seq2seq_row.describe(60.0, record)
+    assert whole["ratio"] == 0.5
+    assert episode["seconds"] == record.seconds["run"] / 10_000
+    assert episode["ratio"] == episode["seconds"] / 0.018
+
+
 def test_matches_are_those_of_the_loss(benchmarks):
     import skipping_step  # pyright: ignore[reportMissingImports]
 

@@ -14,8 +14,9 @@ class Learner(Protocol):
     An `equinox.Module` that holds data as array leaves and settings as static fields. Two methods
     are optional: `final(state, key) -> Metrics`, evaluated once after the last step (a test set
     that is too large to look at often), and `inspect(state, key) -> dict of arrays`, what is worth
-    drawing of a trained state. So is an attribute `vectorize_seeds`: False keeps the seeds in turns
-    on accelerators too.
+    drawing of a trained state. So are two attributes: `vectorize_seeds`, where False keeps the
+    seeds in turns on accelerators too, and `compiler_options`, a mapping or pairs of XLA's options
+    with which the programs of a run are compiled (those named `xla_gpu_*` only on a GPU).
     """
 
     def init(self, key: PRNGKeyArray) -> PyTree[Any]:

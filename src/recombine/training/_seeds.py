@@ -11,6 +11,7 @@ numbers cannot depend on how training is cut into chunks. Accelerators get the t
 constant, which spares the device a question to the host in every iteration.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,7 @@ class TakeTurns:
         self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: "Compiler"
     ):
         self.learners = _one_each(learner, seeds)
+        self.programs = _compiled_with(_IN_TURNS, _options_of(self.learners[0]))
         self.keys = [seed_keys(seed) for seed in seeds]
         self.compiler = compiler
         self._stopped: frozenset[int] = frozenset()
@@ -77,16 +79,17 @@ class TakeTurns:
     def init(self) -> list[Any]:
         """Returns the state before the first step."""
         return [
-            self.compiler(_init, learner, keys.init)
+            self.compiler(self.programs.init, learner, keys.init)
             for learner, keys in zip(self.learners, self.keys, strict=True)
         ]
 
     def prepare(self, state: list[Any], length: int, measures: Sequence[str]) -> None:
         """Compiles everything that a run will call; one program serves every length."""
         learner, keys, number = self.learners[0], self.keys[0], jnp.int32(0)
+        _, advance, measure = self.programs
         self.compiler.prepare(
-            (_advance, learner, state[0], keys.step, number, number),
-            *((_measure, what, learner, state[0], keys.evaluate, number) for what in measures),
+            (advance, learner, state[0], keys.step, number, number),
+            *((measure, what, learner, state[0], keys.evaluate, number) for what in measures),
         )
 
     def advance(
@@ -100,7 +103,8 @@ class TakeTurns:
                 bad.append(NEVER)
             else:
                 outcome = self.compiler(
-                    _advance, learner, state[run], keys.step, jnp.int32(start), jnp.int32(length)
+                    *(self.programs.advance, learner, state[run], keys.step),
+                    *(jnp.int32(start), jnp.int32(length)),
                 )
                 states[run] = outcome[0]
                 measured, first_bad = jax.device_get(outcome[1:])
@@ -111,10 +115,11 @@ class TakeTurns:
 
     def measure(self, what: str, state: list[Any], step: int) -> dict[str, np.ndarray]:
         """Calls the learner's `evaluate` or `final` in every run."""
+        program, number = self.programs.measure, jnp.int32(step)
         measured = [
             None
             if run in self._stopped
-            else self.compiler(_measure, what, learner, state[run], keys.evaluate, jnp.int32(step))
+            else self.compiler(program, what, learner, state[run], keys.evaluate, number)
             for run, (learner, keys) in enumerate(zip(self.learners, self.keys, strict=True))
         ]
         return _columns([jax.device_get(metrics) for metrics in measured])
@@ -148,6 +153,7 @@ class Together:
         keys = [seed_keys(seed) for seed in seeds + seeds[-1:] * missing]
         self.keys = self._spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *keys))
         learners = _one_each(learner, seeds)
+        self.programs = _compiled_with(_TOGETHER, _options_of(learners[0]))
         own, shared = split_shared(learners + learners[-1:] * missing)
         arrays, static = eqx.partition(shared, eqx.is_array)
         everywhere = NamedSharding(mesh, PartitionSpec())
@@ -159,15 +165,16 @@ class Together:
 
     def init(self) -> PyTree[Any]:
         """Returns the state before the first step."""
-        return self.compiler(_init_together, self.shared, self.own, self.keys.init)
+        return self.compiler(self.programs.init, self.shared, self.own, self.keys.init)
 
     def prepare(self, state: PyTree[Any], length: int, measures: Sequence[str]) -> None:
         """Compiles everything that a run will call, but for a shorter last chunk."""
         keys, number = self.keys, jnp.int32(0)
+        _, advance, measure = self.programs
         self.compiler.prepare(
-            (_advance_together, self.shared, self.own, state, keys.step, number, length),
+            (advance, self.shared, self.own, state, keys.step, number, length),
             *(
-                (_measure_together, what, self.shared, self.own, state, keys.evaluate, number)
+                (measure, what, self.shared, self.own, state, keys.evaluate, number)
                 for what in measures
             ),
         )
@@ -177,7 +184,7 @@ class Together:
     ) -> Advance:
         """Makes `length` steps with every seed."""
         state, metrics, bad = self.compiler(
-            *(_advance_together, self.shared, self.own, state, self.keys.step),
+            *(self.programs.advance, self.shared, self.own, state, self.keys.step),
             *(jnp.int32(start), length),
         )
         metrics, bad = jax.device_get((metrics, bad))
@@ -188,7 +195,7 @@ class Together:
     def measure(self, what: str, state: PyTree[Any], step: int) -> dict[str, np.ndarray]:
         """Calls the learner's `evaluate` or `final` on every seed."""
         metrics = self.compiler(
-            *(_measure_together, what, self.shared, self.own, state, self.keys.evaluate),
+            *(self.programs.measure, what, self.shared, self.own, state, self.keys.evaluate),
             jnp.int32(step),
         )
         return self._drop_copies(jax.device_get(metrics))
@@ -303,8 +310,32 @@ def _one_each(learner: Learner | list[Learner], seeds: tuple[int, ...]) -> list[
     return learner if isinstance(learner, list) else [learner] * len(seeds)
 
 
-@eqx.filter_jit
-def _init(learner: Learner, key: PRNGKeyArray) -> Any:
+class _Programs(NamedTuple):
+    """What a run calls."""
+
+    init: Any
+    advance: Any
+    measure: Any
+
+
+@functools.cache  # later runs find what earlier ones have compiled
+def _compiled_with(functions: _Programs, options: tuple[tuple[str, Any], ...]) -> _Programs:
+    jit = functools.partial(eqx.filter_jit, compiler_options=dict(options))
+    return _Programs(*map(jit, functions))
+
+
+def _options_of(learner: Learner) -> tuple[tuple[str, Any], ...]:
+    """Returns the compiler options that a learner asks for, less those of absent GPUs."""
+    options = dict(getattr(learner, "compiler_options", ()))
+    on_gpu = jax.default_backend() == "gpu"
+    return tuple(
+        (name, options[name])
+        for name in sorted(options)
+        if on_gpu or not name.startswith("xla_gpu_")
+    )
+
+
+def _init_seed(learner: Learner, key: PRNGKeyArray) -> Any:
     return _strongly_typed(learner.init(key))
 
 
@@ -342,11 +373,6 @@ def _measure_seed(
     return getattr(learner, what)(state, jr.fold_in(key, step))
 
 
-_advance = eqx.filter_jit(_advance_seed)
-_measure = eqx.filter_jit(_measure_seed)
-
-
-@eqx.filter_jit
 def _init_together(shared: Any, own: Any, keys: PRNGKeyArray) -> Any:
     def init(own: Any, key: PRNGKeyArray) -> Any:
         return eqx.combine(own, shared).init(key)
@@ -354,7 +380,6 @@ def _init_together(shared: Any, own: Any, keys: PRNGKeyArray) -> Any:
     return _strongly_typed(eqx.filter_vmap(init)(own, keys))
 
 
-@eqx.filter_jit
 def _advance_together(
     shared: Any, own: Any, state: Any, keys: PRNGKeyArray, start: Int[Array, ""], length: int
 ) -> tuple[Any, Metrics, Int[Array, " seeds"]]:
@@ -364,7 +389,6 @@ def _advance_together(
     return eqx.filter_vmap(advance)(own, state, keys)
 
 
-@eqx.filter_jit
 def _measure_together(
     what: str, shared: Any, own: Any, state: Any, keys: PRNGKeyArray, step: Int[Array, ""]
 ) -> Metrics:
@@ -372,6 +396,10 @@ def _measure_together(
         return _measure_seed(what, eqx.combine(own, shared), state, key, step)
 
     return eqx.filter_vmap(measure)(own, state, keys)
+
+
+_IN_TURNS = _Programs(_init_seed, _advance_seed, _measure_seed)
+_TOGETHER = _Programs(_init_together, _advance_together, _measure_together)
 
 
 def _strongly_typed(state: PyTree[Any]) -> PyTree[Any]:

@@ -1,6 +1,6 @@
 """The learner: one gradient step per episode, exact match as the measure (Lake 2019, §4.1)."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,6 +30,11 @@ class Seq2SeqLearner(eqx.Module):
     `source` makes episodes and holds the arrays; `architecture` builds the model. With
     `support_loss`, support items are asked as well (Lake 2019, §3).
     """
+
+    compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = (
+        ("xla_gpu_enable_triton_gemm", False),
+    )
+    """XLA would time Triton kernels for dozens of small products, to no gain in the steps."""
 
     source: EpisodeSource
     architecture: Architecture = eqx.field(static=True)
