@@ -28,7 +28,7 @@ class Unknown(NoisyWalk):
 @pytest.mark.parametrize("vectorize", [False, True])
 def test_an_option_reaches_the_compiler_and_changes_no_number(vectorize: bool):
     plain = noisy_walk()
-    told = dict(steps=4, eval_every=2, seeds=(0, 1), vectorize=vectorize)
+    told: Any = dict(steps=4, eval_every=2, seeds=(0, 1), vectorize=vectorize)
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_there_is_no_such_option"):
         fit(Unknown(plain.drift), **told)
     expected, got = fit(plain, **told), fit(Harmless(plain.drift), **told)

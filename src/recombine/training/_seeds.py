@@ -320,8 +320,7 @@ class _Programs(NamedTuple):
 
 @functools.cache  # later runs find what earlier ones have compiled
 def _compiled_with(functions: _Programs, options: tuple[tuple[str, Any], ...]) -> _Programs:
-    jit = functools.partial(eqx.filter_jit, compiler_options=dict(options))
-    return _Programs(*map(jit, functions))
+    return _Programs(*(eqx.filter_jit(f, compiler_options=dict(options)) for f in functions))
 
 
 def _options_of(learner: Learner) -> tuple[tuple[str, Any], ...]:
