@@ -320,7 +320,8 @@ class _Programs(NamedTuple):
 
 @functools.cache  # later runs find what earlier ones have compiled
 def _compiled_with(functions: _Programs, options: tuple[tuple[str, Any], ...]) -> _Programs:
-    return _Programs(*(eqx.filter_jit(f, compiler_options=dict(options)) for f in functions))
+    jit: Any = eqx.filter_jit  # its annotations leave out what it passes on to `jax.jit`
+    return _Programs(*(jit(function, compiler_options=dict(options)) for function in functions))
 
 
 def _options_of(learner: Learner) -> tuple[tuple[str, Any], ...]:
