@@ -8,12 +8,8 @@ import pytest
 from recombine.engines import RunFailedError, RunRequest, run_row
 from recombine.experiments.agreement._cifar_config import CifarConfig
 from recombine.experiments.agreement._cifar_learners import _subset, make_cifar_learner
-from recombine.experiments.agreement._cifar_rows import (
-    CIFAR_CLEAN,
-    CIFAR_NOISE,
-    CIFAR_RANDOM,
-    THRESHOLDS,
-)
+from recombine.experiments.agreement._cifar_rows import CIFAR_CLEAN, CIFAR_NOISE, CIFAR_RANDOM
+from recombine.experiments.agreement._cifar_variants import THRESHOLDS
 from recombine.tasks import cifar10
 
 ROWS = {row.id: row for group in (CIFAR_RANDOM, CIFAR_CLEAN, CIFAR_NOISE) for row in group.rows}

@@ -1,6 +1,5 @@
 """Runs as files, made by hand: records with curves and arrays to draw."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,9 @@ def write_run_to(
 
     A curve has a row for every evaluation, at steps 10, 20 and so on, and a column for every seed.
     """
-    chosen = find_row(row).variant(variant)
     final = final or {}
     standard: dict[str, Any] = {
-        "config": dataclasses.asdict(chosen.config),
-        "steps": chosen.steps,
-        "eval_every": chosen.eval_every,
+        "eval_every": find_row(row).variant(variant).eval_every,
         "seeds": tuple(range(max((len(values) for values in final.values()), default=1))),
         "final": {name: tuple(values) for name, values in final.items()},
         "seconds": {"compile": 5.0, "run": 70.0},

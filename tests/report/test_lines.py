@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from made_up import folder_of, make_record
@@ -53,8 +55,30 @@ def test_changed_settings_are_not_judged(tmp_path):
     [line] = lines_of(tmp_path, make_record(variant="full", changed={"l2": 0.0}))
     assert (line.verdict.word, line.verdict.reason) == (
         "not judged",
-        "settings were changed: l2=0.0",
+        "settings differ from the row's: l2=0.0",
     )
+
+
+def test_a_change_that_the_row_has_taken_over_is_none(tmp_path):
+    config = make_record(variant="full").config
+    asked = make_record(variant="full", changed={"l2": config["l2"]})
+    [line] = lines_of(tmp_path, asked)
+    assert (line.status, line.verdict.word) == ("full", "reproduced")
+
+
+def test_a_run_made_before_the_row_changed_is_not_judged(tmp_path):
+    record = make_record(variant="full")
+    old = dataclasses.replace(record, config=record.config | {"l2": 0.5}, steps=record.steps + 1)
+    [line] = lines_of(tmp_path, old)
+    assert (line.status, line.verdict.word) == ("full, changed", "not judged")
+    assert f"l2=0.5, steps={old.steps}" in line.verdict.reason
+
+
+def test_a_run_by_other_settings_is_no_baseline(tmp_path):
+    final = {"test_accuracy": (0.5, 0.52, 0.51), "train_accuracy": (1.0, 1.0, 1.0)}
+    folder_of(tmp_path, make_record(row=PLAIN.id, changed={"l2": 0.5}, final=final))
+    [line] = lines_of(tmp_path, make_record())
+    assert "ilc/synthetic/baseline must be run" in line.verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def choose_runs(
         row.id: {
             line.record.variant: line
             for line in make_lines([row], records)
-            if line.record and line.record.is_done and not line.record.changed
+            if line.record and line.record.is_done and not line.changed
         }
         for row in rows
     }

@@ -76,7 +76,7 @@ def preferred(lines: Sequence[Line]) -> list[Line]:
     then the full variant before the quick one.
     """
     run = [(line, line.record) for line in lines if line.record]  # full before quick already
-    run.sort(key=lambda entry: (not entry[1].is_done, bool(entry[1].changed)))
+    run.sort(key=lambda entry: (not entry[1].is_done, bool(entry[0].changed)))
     return [line for line, _ in run]
 
 

@@ -3,13 +3,14 @@
 A verdict follows the rule that the row states; nothing is judged by eye.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from recombine.experiments import Paper, Row
+from recombine.experiments import Paper, Row, find_row
 from recombine.results import Record, RunFolder
 
 Records = Sequence[tuple[RunFolder, Record]]
@@ -66,7 +67,25 @@ class Line:
         """What has been run: "full", "quick", …, "full, changed", or "not run"."""
         if self.record is None:
             return "not run"
-        return self.record.variant + (", changed" if self.record.changed else "")
+        return self.record.variant + (", changed" if self.changed else "")
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings in which the run differs from the row."""
+        return changes(self.row, self.record) if self.record else {}
+
+
+def changes(row: Row, record: Record) -> dict[str, Any]:
+    """Returns the settings in which a run differs from its row as it stands now.
+
+    What somebody changed for a run may be what the row says today; and a row may have changed since
+    a run was made by it. A setting that the one knows and the other does not is left out.
+    """
+    variant = row.variant(record.variant)
+    now = json.loads(json.dumps({**asdict(variant.config), "steps": variant.steps}))
+    ran = {**record.config, "steps": record.steps}
+    asked = {name: record.changed[name] for name in record.changed if name not in now}
+    return asked | {name: ran[name] for name in ran if name in now and ran[name] != now[name]}
 
 
 def make_lines(rows: Sequence[Row], records: Records) -> list[Line]:
@@ -75,16 +94,19 @@ def make_lines(rows: Sequence[Row], records: Records) -> list[Line]:
     Of several records the finished one wins, then the one with more seeds, then the newer one.
     """
     lines = []
+    known = {row.id: row for row in rows}
     for row in rows:
         mine = [entry for entry in records if entry[1].row == row.id]
-        kinds = {(record.variant, bool(record.changed)) for _, record in mine}
+        kinds: dict[tuple[str, bool], list[tuple[RunFolder, Record]]] = {}
+        for folder, record in mine:
+            kind = record.variant, bool(changes(row, record))
+            kinds.setdefault(kind, []).append((folder, record))
         for kind in sorted(kinds, key=lambda k: (("full", "quick", "tiny").index(k[0]), k[1])):
-            folder, record = max(
-                (entry for entry in mine if (entry[1].variant, bool(entry[1].changed)) == kind),
-                key=lambda entry: _worth(entry[1]),
-            )
+            folder, record = max(kinds[kind], key=lambda entry: _worth(entry[1]))
             ours = Summary.of(record.values(row.metric.name)) if record.is_done else None
-            lines.append(Line(row, _verdict(row, folder, record, records), ours, record, folder))
+            lines.append(
+                Line(row, _verdict(row, folder, record, records, known), ours, record, folder)
+            )
         if not kinds:
             lines.append(Line(row, Verdict("not run", "no record")))
     return lines
@@ -94,31 +116,39 @@ def _worth(record: Record) -> tuple[bool, int, str]:
     return record.is_done, len(record.seeds), record.finished or record.started
 
 
-def _verdict(row: Row, folder: RunFolder, record: Record, records: Records) -> Verdict:
+def _verdict(
+    row: Row, folder: RunFolder, record: Record, records: Records, known: Mapping[str, Row]
+) -> Verdict:
     if not record.is_done:
         if record.status == "running" and not folder.is_held():
             return Verdict("unfinished", "the process that ran it is gone; run it again to resume")
         words = {"failed": "failed", "interrupted": "unfinished", "running": "running"}
         return Verdict(words[record.status], record.error or "still running")
-    if record.changed:
-        changes = ", ".join(f"{name}={value}" for name, value in record.changed.items())
-        return Verdict("not judged", f"settings were changed: {changes}")
+    if changed := changes(row, record):
+        settings = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return Verdict("not judged", f"settings differ from the row's: {settings}")
     finals = {name: np.asarray(values) for name, values in record.final.items()}
     rule = row.variant(record.variant).rule
-    judgement = rule.judge(row.metric.name, finals, _others(record.variant, records))
+    judgement = rule.judge(row.metric.name, finals, _others(record.variant, records, known))
     if judgement.holds is None:
         return Verdict("not judged", judgement.reason)
     return Verdict(WORDS.get((record.variant, judgement.holds), "not judged"), judgement.reason)
 
 
-def _others(variant: str, records: Records) -> Callable[[str], dict[str, np.ndarray] | None]:
+def _others(
+    variant: str, records: Records, known: Mapping[str, Row]
+) -> Callable[[str], dict[str, np.ndarray] | None]:
     def finals_of(row_id: str) -> dict[str, np.ndarray] | None:
+        try:
+            row = known.get(row_id) or find_row(row_id)
+        except LookupError:  # a row of the user's own, outside of what is shown
+            row = None
         done = [
             record
             for _, record in records
             if (record.row, record.variant) == (row_id, variant)
             and record.is_done
-            and not record.changed
+            and not (changes(row, record) if row else record.changed)
         ]
         if not done:
             return None

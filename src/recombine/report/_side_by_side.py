@@ -48,7 +48,7 @@ class Compared:
     @property
     def run(self) -> str:
         """Which variant, and what was changed in it."""
-        changes = (f"{name}={value}" for name, value in self.record.changed.items())
+        changes = (f"{name}={value}" for name, value in self.line.changed.items())
         kind = "best of a search, " if studied_row(self.record) else ""
         return ", ".join([kind + self.record.variant, *changes])
 
@@ -126,7 +126,7 @@ def comparison_to_json(found: SideBySide) -> dict[str, Any]:
                 "id": run.line.row.id,
                 "method": run.line.row.method,
                 "variant": run.record.variant,
-                "changed": run.record.changed,
+                "changed": run.line.changed,
                 "hash": run.record.hash,
                 "device": run.record.provenance.device,
                 **run.summary._asdict(),

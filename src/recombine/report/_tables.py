@@ -25,7 +25,7 @@ def line_to_json(line: Line) -> dict[str, Any]:
         "verdict": line.verdict.word,
         "reason": line.verdict.reason,
         "variant": record.variant if record else None,
-        "changed": record.changed if record else {},
+        "changed": line.changed,
         "hash": record.hash if record else None,
         "device": record.provenance.device if record else None,
         "seconds": record.total_seconds if record and record.is_done else None,

@@ -11,160 +11,41 @@ short rows in the mode "exact" stand beside them.
 """
 
 from dataclasses import replace
-from typing import Any, Literal
 
-from recombine.experiments._row import Group, Metric, Paper, Picture, Row, Variant
-from recombine.experiments._rules import (
-    Above,
-    AllOf,
-    AtLeast,
-    AtMost,
-    Below,
-    Rule,
-)
+from recombine.experiments._row import Group, Metric, Paper, Row
+from recombine.experiments._rules import Above, AllOf, AtLeast, AtMost, Below, Rule
 from recombine.experiments.agreement._cifar_config import CifarConfig
-from recombine.experiments.agreement._cifar_pictures import draw_kept
-
-RANDOM_EPOCHS = 80
-"""As in the thesis."""
-
-MEMORISED_EPOCHS = 44
-"""By then plain training knows its random labels by heart: masks are watched for as long."""
-
-TRUE_EPOCHS = 40
-"""Where labels are true, or most of them: plain training has memorised its labels by then."""
-
-GROUP_TRUE_EPOCHS = 20
-"""Where all labels are true, with group normalisation."""
-
-STEPS_PER_EPOCH = 625  # 50,000 images in batches of 80
-SHORT_EPOCHS, SHORT_IMAGES = 40, 2_000
-QUICK_EPOCHS, QUICK_IMAGES = 24, 2_000
-
-TEST = Metric("test_accuracy", "test accuracy")
-TRAIN = Metric("train_accuracy", "training accuracy")
-RANDOM_TRAIN = Metric(
-    "train_accuracy", "training accuracy on random labels", higher_is_better=False
+from recombine.experiments.agreement._cifar_variants import (
+    CLEAN,
+    GAP,
+    GROUP_RANDOM_RATE,
+    GROUP_TRUE_EPOCHS,
+    KEPT,
+    MODES,
+    NOISE,
+    NOISE_RATE,
+    RANDOM,
+    RANDOM_EPOCHS,
+    RANDOM_TRAIN,
+    SHORT_IMAGES,
+    SLOWER_NOISE_RATES,
+    SUFFIXES,
+    TEST,
+    THRESHOLDS,
+    TRAIN,
+    TRUE_EPOCHS,
+    WRONG,
+    Mode,
+    full_variant,
+    make_learner,
+    method_name,
+    pictures_of,
+    quick_variant,
+    short_variant,
+    tiny_variant,
+    until_memorised,
+    with_threshold,
 )
-GAP = Metric("gap", "training less test accuracy", higher_is_better=False)
-WRONG = Metric("wrong_label_accuracy", "accuracy on the wrong labels", higher_is_better=False)
-KEPT = Picture("what passes the mask, by layer", draw_kept, ("kept_by_layer",))
-
-Mode = Literal["split", "group"]
-MODES: tuple[Mode, ...] = ("split", "group")
-THRESHOLDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
-CLEAN = CifarConfig()
-RANDOM = CifarConfig(wrong_labels=1.0)
-NOISE = CifarConfig(wrong_labels=0.25, decay_at=(0.75,))
-QUICK = {"num_train": QUICK_IMAGES, "num_test": 1_000, "width": 0.125, "learning_rate": 2e-3}
-QUICK_NOTE = (
-    "2,000 training and 1,000 test images, an eighth of the channels, learning rate 0.002, 24 "
-    "epochs"
-)
-TINY = {
-    "images": "made-up",
-    "num_train": 24,
-    "num_test": 10,
-    "width": 1 / 16,
-    "batch_size": 8,
-}
-SUFFIXES = {"split": "", "group": "-group", "exact": "-exact"}
-MODE_NOTES = {
-    "split": "the batch's gradient is shared out among its images by one backward pass",
-    "group": "group normalisation in place of batch normalisation, so that an image's gradient is "
-    "its own",
-    "exact": "every image has the gradient of its own loss, by a backward pass of its own",
-}
-EPOCHS_NOTE = f"{SHORT_EPOCHS} epochs, the learning rate falling at half and three quarters"
-ONE_SEED = "one seed, where the thesis has two"
-STOPPED_NOTE = (
-    f"the first {MEMORISED_EPOCHS} of the thesis' {RANDOM_EPOCHS} epochs: by then plain training "
-    "has memorised the labels"
-)
-
-
-def _make_learner(config: CifarConfig, steps: int) -> Any:
-    from recombine.experiments.agreement._cifar_learners import make_cifar_learner  # loads JAX
-
-    return make_cifar_learner(config, steps)
-
-
-def _with(config: CifarConfig, threshold: float) -> CifarConfig:
-    return replace(config, threshold=threshold, rescale="tensor" if threshold > 0 else None)
-
-
-def _mode_notes(config: CifarConfig) -> list[str]:
-    """Without a mask, batch normalisation is the thesis' own and there is nothing to say."""
-    return [MODE_NOTES[config.mode]] if config.threshold > 0 or config.mode == "group" else []
-
-
-def _full(config: CifarConfig, epochs: int, rule: Rule) -> Variant:
-    notes = [ONE_SEED, *_mode_notes(config)]
-    if epochs != RANDOM_EPOCHS:
-        notes.append(f"{epochs} epochs for {RANDOM_EPOCHS}, with the learning rate's schedule scaled along")
-    return Variant(
-        config,
-        steps=epochs * STEPS_PER_EPOCH,
-        eval_every=2 * STEPS_PER_EPOCH,
-        num_seeds=1,
-        rule=rule,
-        note="; ".join(notes),
-    )
-
-
-def _until_memorised(config: CifarConfig, rule: Rule) -> Variant:
-    """The first epochs of the thesis' 80: the learning rate falls when it would fall there."""
-    share = RANDOM_EPOCHS / MEMORISED_EPOCHS
-    falls = tuple(at * share for at in config.decay_at if at * share <= 1)
-    variant = _full(replace(config, decay_at=falls), MEMORISED_EPOCHS, rule)
-    notes = [ONE_SEED, *_mode_notes(config), STOPPED_NOTE]
-    return replace(variant, note="; ".join(notes))
-
-
-def _short(config: CifarConfig, rule: Rule) -> Variant:
-    steps_per_epoch = SHORT_IMAGES // config.batch_size
-    images = f"the first {SHORT_IMAGES:,} training images, all classes alike"
-    notes = [images, EPOCHS_NOTE, *_mode_notes(config)]
-    return Variant(
-        replace(config, num_train=SHORT_IMAGES),
-        steps=SHORT_EPOCHS * steps_per_epoch,
-        eval_every=4 * steps_per_epoch,
-        num_seeds=1,
-        rule=rule,
-        note="; ".join(notes),
-    )
-
-
-def _quick(config: CifarConfig, rule: Rule) -> Variant:
-    steps_per_epoch = QUICK_IMAGES // config.batch_size
-    return Variant(
-        replace(config, **QUICK),
-        steps=QUICK_EPOCHS * steps_per_epoch,
-        eval_every=QUICK_EPOCHS * steps_per_epoch // 4,
-        num_seeds=1,
-        rule=rule,
-        note=QUICK_NOTE,
-    )
-
-
-def _tiny(config: CifarConfig) -> Variant:
-    return Variant(
-        replace(config, **TINY),
-        steps=4,
-        eval_every=2,
-        num_seeds=2,
-        rule=AtLeast(0.0),
-        note="for tests: made-up images, too few to show anything",
-    )
-
-
-def _pictures(config: CifarConfig) -> tuple[Picture, ...]:
-    return (KEPT,) if config.threshold > 0 else ()
-
-
-def _method(threshold: float, mode: str = "split") -> str:
-    name = f"AND-mask, threshold {threshold:g}" if threshold > 0 else "plain mean of gradients"
-    return f"{name}, group normalisation" if mode == "group" else name
 
 
 def _random(threshold: float, mode: str = "split") -> str:
@@ -210,7 +91,9 @@ def _clean_rules(threshold: float, mode: str) -> tuple[Rule, Rule]:
 
 
 def _random_row(threshold: float, mode: Mode = "split") -> Row:
-    config = _with(replace(RANDOM, mode=mode), threshold)
+    config = with_threshold(replace(RANDOM, mode=mode), threshold)
+    if mode == "group":
+        config = replace(config, learning_rate=GROUP_RANDOM_RATE)
     full, quick = _random_rules(threshold, mode)
     return Row(
         id=_random(threshold, mode),
@@ -218,8 +101,8 @@ def _random_row(threshold: float, mode: Mode = "split") -> Row:
         if threshold == 0
         else "Labels drawn at random have nothing in common to learn: a mask that asks examples to "
         "agree keeps them from being memorised.",
-        method=_method(threshold, mode),
-        make_learner=_make_learner,
+        method=method_name(threshold, mode),
+        make_learner=make_learner,
         metric=RANDOM_TRAIN,
         also=(TEST,),
         paper=Paper(
@@ -228,17 +111,17 @@ def _random_row(threshold: float, mode: Mode = "split") -> Row:
             if threshold == 0
             else "slightly increasing the threshold quickly prevents memorisation; a figure only",
         ),
-        full=_until_memorised(config, full)
+        full=until_memorised(config, full)
         if threshold > 0
-        else _full(config, RANDOM_EPOCHS, full),
-        quick=_quick(config, quick) if mode == "split" else None,
-        tiny=_tiny(config),
-        pictures=_pictures(config),
+        else full_variant(config, RANDOM_EPOCHS, full),
+        quick=quick_variant(config, quick) if mode == "split" else None,
+        tiny=tiny_variant(config),
+        pictures=pictures_of(config),
     )
 
 
 def _clean_row(threshold: float, mode: Mode = "split") -> Row:
-    config = _with(replace(CLEAN, mode=mode), threshold)
+    config = with_threshold(replace(CLEAN, mode=mode), threshold)
     full, quick = _clean_rules(threshold, mode)
     return Row(
         id=_clean(threshold, mode),
@@ -247,8 +130,8 @@ def _clean_row(threshold: float, mode: Mode = "split") -> Row:
         if threshold == 0
         else "With the true labels there is much to agree on: the mask leaves test accuracy nearly "
         "as it is, and the gap to training accuracy closes.",
-        method=_method(threshold, mode),
-        make_learner=_make_learner,
+        method=method_name(threshold, mode),
+        make_learner=make_learner,
         metric=TEST,
         also=(TRAIN, GAP),
         paper=Paper(
@@ -258,10 +141,10 @@ def _clean_row(threshold: float, mode: Mode = "split") -> Row:
             else "test accuracy falls more slowly than training accuracy as the threshold rises, "
             "until they meet; figures only",
         ),
-        full=_full(config, TRUE_EPOCHS if mode == "split" else GROUP_TRUE_EPOCHS, full),
-        quick=_quick(config, quick) if mode == "split" else None,
-        tiny=_tiny(config),
-        pictures=_pictures(config),
+        full=full_variant(config, TRUE_EPOCHS if mode == "split" else GROUP_TRUE_EPOCHS, full),
+        quick=quick_variant(config, quick) if mode == "split" else None,
+        tiny=tiny_variant(config),
+        pictures=pictures_of(config),
     )
 
 
@@ -273,17 +156,17 @@ def _exact_row(
         id=name,
         claim=claim,
         method=f"{method}, exact, {SHORT_IMAGES:,} images",
-        make_learner=_make_learner,
+        make_learner=make_learner,
         metric=metric,
         also=tuple(other for other in (TRAIN, TEST) if other.name != metric.name),
         paper=Paper(
             source="§3.3.2 and Fig. 3.8",
             words="as the rows above; the thesis has all images and 80 epochs",
         ),
-        full=_short(config, rule),
+        full=short_variant(config, rule),
         quick=None,
-        tiny=_tiny(config),
-        pictures=_pictures(config),
+        tiny=tiny_variant(config),
+        pictures=pictures_of(config),
     )
 
 
@@ -295,11 +178,11 @@ EXACT_THRESHOLDS = (0.2, 0.4)
 def _exact_random_row(threshold: float) -> Row:
     return _exact_row(
         _random(threshold) + "-exact",
-        _with(EXACT_RANDOM, threshold),
+        with_threshold(EXACT_RANDOM, threshold),
         metric=RANDOM_TRAIN,
         claim="Where every image has the gradient of its own loss, with all its paths through "
         "the batch, the mask keeps random labels from being memorised.",
-        method=_method(threshold),
+        method=method_name(threshold),
         rule=AllOf((AtMost(0.2), Below(_random(0.0) + "-exact", 0.5))),
     )
 
@@ -307,11 +190,11 @@ def _exact_random_row(threshold: float) -> Row:
 def _exact_clean_row(threshold: float) -> Row:
     return _exact_row(
         _clean(threshold) + "-exact",
-        _with(EXACT_CLEAN, threshold),
+        with_threshold(EXACT_CLEAN, threshold),
         metric=TEST,
         claim="Where every image has the gradient of its own loss, with all its paths through "
         "the batch, the mask learns from true labels.",
-        method=_method(threshold),
+        method=method_name(threshold),
         rule=AtLeast(0.3),
     )
 
@@ -324,10 +207,10 @@ CIFAR_RANDOM = Group(
         *(_random_row(threshold, mode) for mode in MODES for threshold in THRESHOLDS),
         _exact_row(
             _random(0.0) + "-exact",
-            _with(EXACT_RANDOM, 0.0),
+            with_threshold(EXACT_RANDOM, 0.0),
             metric=RANDOM_TRAIN,
             claim="The average gradient memorises the random labels of 2,000 images.",
-            method=_method(0.0),
+            method=method_name(0.0),
             rule=AtLeast(0.9),
         ),
         *(_exact_random_row(threshold) for threshold in EXACT_THRESHOLDS),
@@ -346,48 +229,54 @@ CIFAR_CLEAN = Group(
 
 
 def _noise_baseline(mode: Mode) -> Row:
-    config = _with(replace(NOISE, mode=mode), 0.0)
+    config = with_threshold(replace(NOISE, mode=mode), 0.0)
     return Row(
         id="ilc/cifar-noise/baseline" + SUFFIXES[mode],
         claim="The average gradient learns the wrong labels by heart.",
-        method=_method(0.0, mode),
-        make_learner=_make_learner,
+        method=method_name(0.0, mode),
+        make_learner=make_learner,
         metric=WRONG,
         also=(TEST, TRAIN),
         paper=Paper(
             source="§3.3.2 and Fig. 3.9",
             words="memorises the incorrect labels; test accuracy peaks early, then falls",
         ),
-        full=_full(replace(config, learning_rate=1e-3), TRUE_EPOCHS, AtLeast(0.9)),
-        quick=_quick(config, AtLeast(0.6)) if mode == "split" else None,
-        tiny=_tiny(config),
+        full=full_variant(replace(config, learning_rate=1e-3), TRUE_EPOCHS, AtLeast(0.9)),
+        quick=quick_variant(config, AtLeast(0.6)) if mode == "split" else None,
+        tiny=tiny_variant(config),
     )
 
 
-def _noise_masked(mode: Mode) -> Row:
-    config = _with(replace(NOISE, mode=mode), 0.2)
+def _noise_masked(mode: Mode, threshold: float = 0.2, rate: float = NOISE_RATE) -> Row:
+    """The mask at the thesis' settings, or at others, which are in the row's name."""
+    config = with_threshold(replace(NOISE, mode=mode), threshold)
+    name = "ilc/cifar-noise/and-mask"
+    if (threshold, rate) != (0.2, NOISE_RATE):
+        name += f"-tau-{threshold:g}-rate-{rate:g}"
     plain = "ilc/cifar-noise/baseline" + SUFFIXES[mode]
     better: Rule = Above(plain, metric="test_accuracy")
+    has_quick = mode == "split" and rate == NOISE_RATE
     return Row(
-        id="ilc/cifar-noise/and-mask" + SUFFIXES[mode],
+        id=name + SUFFIXES[mode],
         claim="The mask learns from the right labels and not from the wrong ones, which have "
         "nothing in common.",
-        method=_method(0.2, mode),
-        make_learner=_make_learner,
+        method=method_name(threshold, mode)
+        + ("" if rate == NOISE_RATE else f", learning rate {rate:g}"),
+        make_learner=make_learner,
         metric=WRONG,
         also=(TEST, TRAIN),
         paper=Paper(
             source="§3.3.2 and Fig. 3.9",
             words="well below chance (10%) on the incorrect labels; test accuracy rises slowly "
-            "and steadily, and ends above the baseline's",
+            "and steadily, and ends above the baseline's; the best of three learning rates, 0.005",
         ),
-        full=_full(
-            replace(config, learning_rate=5e-3),
+        full=full_variant(
+            replace(config, learning_rate=rate),
             TRUE_EPOCHS,
             AllOf((AtMost(0.1), Below(plain, 0.5), better)),
         ),
-        quick=_quick(config, AllOf((AtMost(0.2), Below(plain, 0.4)))) if mode == "split" else None,
-        tiny=_tiny(config),
+        quick=quick_variant(config, AllOf((AtMost(0.2), Below(plain, 0.4)))) if has_quick else None,
+        tiny=tiny_variant(config),
         pictures=(KEPT,),
     )
 
@@ -396,5 +285,9 @@ CIFAR_NOISE = Group(
     id="ilc/cifar-noise",
     title="CIFAR-10 with a quarter of the labels drawn anew",
     source="Neitz, thesis, Fig. 3.9",
-    rows=tuple(make(mode) for mode in MODES for make in (_noise_baseline, _noise_masked)),
+    rows=(
+        *(make(mode) for mode in MODES for make in (_noise_baseline, _noise_masked)),
+        *(_noise_masked("split", 0.2, rate) for rate in SLOWER_NOISE_RATES),
+        *(_noise_masked("group", 0.1, rate) for rate in SLOWER_NOISE_RATES),
+    ),
 )
