@@ -1,6 +1,7 @@
 """Checks of the estimators' parameters."""
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,3 +27,15 @@ def check_count(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be made of whole numbers; got {value!r}")
     if value < 1:
         raise ValueError(f"`{name}` must be at least 1; got {value!r}")
+
+
+def check_sizes(name: str, value: Any, *, example: str, least: int = 0) -> None:
+    """Refuses what is not a list of layers' sizes with `least` entries or more."""
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or len(value) < least:
+        at_least = ", at least one" if least else ""
+        raise TypeError(
+            f"`{name}` must list the units of each hidden layer{at_least}, such as {example}; got "
+            f"{value!r}"
+        )
+    for size in value:
+        check_count(name, size)

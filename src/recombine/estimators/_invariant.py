@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
 from recombine.estimators._blocks import apply_in_blocks
-from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._checks import check_count, check_number, check_sizes
 from recombine.estimators._environments import (
     agreement_levels,
     environments_of,
@@ -254,15 +254,7 @@ class InvariantEstimator(Estimator):
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("l2", self.l2, least=0.0)
         check_count("steps", self.steps)
-        if isinstance(self.hidden_sizes, str) or not isinstance(
-            self.hidden_sizes, Sequence | np.ndarray
-        ):
-            raise TypeError(
-                f"`hidden_sizes` must list the units of each hidden layer, such as (64, 64); "
-                f"got {self.hidden_sizes!r}"
-            )
-        for size in self.hidden_sizes:
-            check_count("hidden_sizes", size)
+        check_sizes("hidden_sizes", self.hidden_sizes, example="(64, 64)")
         if isinstance(self.batch_size, str):
             if self.batch_size != "auto":
                 raise ValueError(

@@ -3,15 +3,15 @@
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
+from recombine.estimators._class_outputs import ClassOutputs, read_classes
 from recombine.estimators._invariant import InvariantEstimator
 from recombine.methods.agreement import MULTICLASS
 
 
-class InvariantClassifier(ClassifierMixin, InvariantEstimator):
+class InvariantClassifier(ClassifierMixin, ClassOutputs, InvariantEstimator):
     r"""A neural network that follows only the gradients on which environments agree.
 
     In every step each environment (a hospital, a sensor, a year) computes its own gradient.
@@ -92,8 +92,6 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         ['ill', 'well']
     """
 
-    classes_: Shaped[np.ndarray, " classes"]
-
     _objective = MULTICLASS
 
     def fit(self, X: Any, y: Any, environments: Any = None) -> Self:
@@ -109,35 +107,11 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         self._forget()
         self._check_parameters()
         X, y = self._checked_data(X, y, environments)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` must have at least two classes; got one class only, {self.classes_[0]!r}"
-            )
+        self.classes_ = read_classes(y)
         members = self._take_environments(environments, len(X))
         self._check_classes(y, members)
         self._train_network(X, y, members)
         return self
-
-    def decision_function(self, X: Any) -> Float[np.ndarray, " rows *classes"]:
-        """Returns the logit of each class; for two classes, that of the second less the first."""
-        logits = self._outputs(X)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Returns the probability of each class, in the order of `classes_`."""
-        logits = self._outputs(X)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
-
-    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
-        """Returns the most probable class of each row."""
-        best = np.argmax(self._outputs(X), axis=1)
-        return self.classes_[best]
-
-    def _num_outputs(self) -> int:
-        return len(self.classes_)
 
     def _encode(self, y: Shaped[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
         is_known = np.isin(y, self.classes_)

@@ -6,19 +6,27 @@ are smaller, inner steps see the whole support, and the learning rate falls alon
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Float, Shaped
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
 from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._few_shot_answers import (
+    Answered,
+    Program,
+    adapt_in_chunks,
+    adapt_to,
+    describe,
+    describe_all,
+)
 from recombine.estimators._few_shot_learners import FewShotLearner, LearnerSettings, outer_loop
 from recombine.estimators._few_shot_tasks import (
     ParsedTask,
@@ -44,22 +52,14 @@ from recombine.estimators._task_predictors import (
 )
 from recombine.methods.adaptation import Adapted, raise_if_diverged
 from recombine.methods.hypernetworks import (
-    Architecture,
     HardLabels,
-    InnerLoop,
     MetaLearner,
-    Objective,
     SquaredError,
-    TaskEmbedding,
-    normalize_embedding,
 )
 from recombine.training import enable_compilation_cache
 
 MEASURED_TASKS = 32
 """So many tasks are answered for each point of a training curve."""
-
-AT_ONCE = 32
-"""So many tasks are adapted to together, outside of training."""
 
 
 class ModularFewShot(Estimator):
@@ -252,16 +252,16 @@ class ModularFewShot(Estimator):
         size = power_of_two(len(rows))
         support = fill_up(self._inputs(rows, "`x`"), self._targets(targets, "`y`"), size)
         support = jax.tree.map(lambda array: jnp.asarray(array)[None], support)
-        found = _adapt(self._program(), self.model_, TaskArrays(support, support), True)
+        found = adapt_to(self._program(), self.model_, TaskArrays(support, support), True)
         self._check_converged(found.losses, found.finite)
         adapted = jax.device_get(jax.tree.map(lambda array: array[0], found.params))
         network, inputs = TaskNetwork(self.model_, adapted), self._standard()
         if self.classes_ is None:
             return TaskRegressor(
-                network, _describe(adapted), inputs, targets=self._target_standard()
+                network, describe(adapted), inputs, targets=self._target_standard()
             )
         shown = np.unique(targets)
-        return TaskClassifier(network, _describe(adapted), inputs, known=self.classes_, shown=shown)
+        return TaskClassifier(network, describe(adapted), inputs, known=self.classes_, shown=shown)
 
     def score(self, tasks: Any) -> float:
         """Adapts to the support of each task, and returns how well its queries are answered.
@@ -358,9 +358,9 @@ class ModularFewShot(Estimator):
     def _num_outputs(self) -> int:
         return len(self._target_standard().mean) if self.classes_ is None else len(self.classes_)
 
-    def _program(self) -> "_Program":
+    def _program(self) -> Program:
         settings = self._settings()
-        return _Program(
+        return Program(
             settings.architecture(self.n_features_in_, self._num_outputs()),
             SquaredError() if self.classes_ is None else HardLabels(),
             settings.inner(),
@@ -392,20 +392,20 @@ class ModularFewShot(Estimator):
             raise
         self.embedding_ = answered.embedding
 
-    def _answer(self, encoded: list[ParsedTask]) -> "_Answered":
+    def _answer(self, encoded: list[ParsedTask]) -> Answered:
         """Adapts to tasks, and answers their queries; results are in the order of the tasks."""
         bucketed = bucket_tasks(encoded, int(self.max_buckets), few_shapes=True)
         order = np.argsort(np.concatenate(bucketed.members))
         parts = [
-            _in_chunks(self._program(), self.model_, bucket, self._has_embedding())
+            adapt_in_chunks(self._program(), self.model_, bucket, self._has_embedding())
             for bucket in bucketed.buckets
         ]
         outputs = [row for part in parts for row in part.outputs]
-        return _Answered(
+        return Answered(
             outputs=[outputs[i][: len(encoded[n].x_query)] for n, i in enumerate(order.tolist())],
             losses=np.concatenate([part.losses for part in parts])[order],
             finite=np.concatenate([part.finite for part in parts])[order],
-            embedding=np.concatenate([_describe_all(part.params) for part in parts])[order]
+            embedding=np.concatenate([describe_all(part.params) for part in parts])[order]
             if self._has_embedding()
             else None,
         )
@@ -427,73 +427,6 @@ class ModularFewShot(Estimator):
             Adapted(None, None, grown, np.asarray(finite)),  # pyright: ignore[reportArgumentType]
             learning_rate=self._settings().rate,
         )
-
-
-class _Program(eqx.Module):
-    """What does not change between tasks, apart from the model."""
-
-    architecture: Architecture = eqx.field(static=True)
-    objective: Objective = eqx.field(static=True)
-    inner: InnerLoop
-
-
-class _Found(NamedTuple):
-    """What came of adapting to tasks, along a leading axis."""
-
-    params: Any  # the tasks' own, where they are kept
-    losses: Float[Array, "tasks steps"]
-    finite: Bool[Array, " tasks"]
-    outputs: Float[Array, "tasks rows outputs"]
-
-
-class _Answered(NamedTuple):
-    """The same in the order of the tasks, without padding."""
-
-    outputs: list[Float[np.ndarray, "rows outputs"]]
-    losses: Float[np.ndarray, "tasks steps"]
-    finite: Bool[np.ndarray, " tasks"]
-    embedding: Float[np.ndarray, "tasks layers modules"] | None
-
-
-@eqx.filter_jit
-def _adapt(program: _Program, model: Any, tasks: TaskArrays, keep_params: bool) -> _Found:
-    learner = MetaLearner(
-        TaskCollection(tasks), program.architecture, program.objective, inner=program.inner
-    )
-
-    def one(task: TaskArrays) -> _Found:
-        adapted = learner.adapt(model, task.support, jr.key(0))
-        outputs = model.predict(adapted.params, model.read(task.query.inputs))
-        params = adapted.params if keep_params else None
-        return _Found(params, adapted.losses, adapted.finite, outputs)
-
-    return jax.vmap(one)(tasks)
-
-
-def _in_chunks(program: _Program, model: Any, tasks: TaskArrays, keep_params: bool) -> _Found:
-    """Adapts to some tasks at a time; the last ones are filled up, so that one program does."""
-    count = tasks.support.inputs.shape[0]
-    size = min(AT_ONCE, power_of_two(count, least=1))
-    parts = []
-    for start in range(0, count, size):
-        numbers = np.minimum(np.arange(start, start + size), count - 1)
-        chunk = jax.tree.map(lambda array, numbers=numbers: array[numbers], tasks)
-        found = jax.device_get(_adapt(program, model, chunk, keep_params))
-        parts.append(jax.tree.map(lambda array, left=count - start: array[:left], found))
-    return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
-
-
-def _describe(task: Any) -> Float[np.ndarray, "..."]:
-    """Returns a task's embedding rows; without modules, all its own weights as one vector."""
-    if isinstance(task, TaskEmbedding):
-        rows = jnp.concatenate([task.input, task.hidden, task.output])
-        return np.asarray(normalize_embedding(rows))
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(task)])
-
-
-def _describe_all(tasks: Any) -> Float[np.ndarray, "tasks ..."]:
-    rows = jnp.concatenate([tasks.input, tasks.hidden, tasks.output], axis=1)
-    return np.asarray(jax.vmap(normalize_embedding)(rows))
 
 
 def _finite(values: np.ndarray, where: str) -> np.ndarray:

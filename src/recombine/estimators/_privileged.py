@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
 from recombine.estimators._blocks import apply_in_blocks
-from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._checks import check_count, check_number, check_sizes
 from recombine.estimators._privileged_arrays import (
     is_sequences,
     measure_features,
@@ -322,14 +322,7 @@ class PrivilegedEstimator(Estimator):
         check_count("compare_seeds", self.compare_seeds)
         if self.compare_ and self.compare_seeds < 2:
             raise ValueError("`compare_seeds` must be at least 2, to say how sure a difference is")
-        sizes = self.hidden_sizes
-        if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray) or not len(sizes):
-            raise TypeError(
-                f"`hidden_sizes` must list the units of each hidden layer, at least one, such as "
-                f"(32, 128); got {sizes!r}"
-            )
-        for size in sizes:
-            check_count("hidden_sizes", size)
+        check_sizes("hidden_sizes", self.hidden_sizes, example="(32, 128)", least=1)
 
 
 @contextlib.contextmanager

@@ -3,15 +3,15 @@
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
+from recombine.estimators._class_outputs import ClassOutputs, read_classes
 from recombine.estimators._privileged import PrivilegedEstimator
 from recombine.methods.distillation import ClassLabels
 
 
-class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
+class PrivilegedClassifier(ClassifierMixin, ClassOutputs, PrivilegedEstimator):
     r"""A neural network, taught by one that is shown what is known in training only.
 
     **Privileged data** are what a training row comes with and a new row does not: later
@@ -99,8 +99,6 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         (True, (3,))
     """
 
-    classes_: Shaped[np.ndarray, " classes"]
-
     _score_name = "accuracy"
 
     def fit(self, X: Any, y: Any, privileged: Any = None) -> Self:
@@ -115,36 +113,12 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         self._forget()
         self._check_parameters()
         X, y = self._read(X, y)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` must have at least two classes; got one class only, {self.classes_[0]!r}"
-            )
+        self.classes_ = read_classes(y)
         self._learn(X, y, privileged)
         return self
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, " rows *classes"]:
-        """Returns the logit of each class; for two classes, that of the second less the first."""
-        logits = self._outputs(X)
-        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Returns the probability of each class, in the order of `classes_`."""
-        logits = self._outputs(X)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
-
-    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"]:
-        """Returns the most probable class of each row."""
-        best = np.argmax(self._outputs(X), axis=1)
-        return self.classes_[best]
-
     def _objective(self) -> ClassLabels:
         return ClassLabels()
-
-    def _num_outputs(self) -> int:
-        return len(self.classes_)
 
     def _encode(self, y: Shaped[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
         return np.searchsorted(self.classes_, y).astype(np.int32)

@@ -18,7 +18,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
-from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._checks import check_count, check_number, check_sizes
 from recombine.estimators._own_trajectories import (
     FrameScale,
     parse_frames,
@@ -283,15 +283,7 @@ class SkipForecaster(Estimator):
                 f"`exploration_share` is a share of the steps, in [0, 1]; got "
                 f"{self.exploration_share!r}"
             )
-        if isinstance(self.hidden_sizes, str) or not isinstance(
-            self.hidden_sizes, Sequence | np.ndarray
-        ):
-            raise TypeError(
-                f"`hidden_sizes` must list the units of each hidden layer, such as (64, 64); "
-                f"got {self.hidden_sizes!r}"
-            )
-        for size in self.hidden_sizes:
-            check_count("hidden_sizes", size)
+        check_sizes("hidden_sizes", self.hidden_sizes, example="(64, 64)")
 
     def _check_skips(self, lengths: Int[np.ndarray, " items"]) -> None:
         if self.fixed_step is None:
