@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from recombine.methods.agreement._convolution import Offsets
+from recombine.methods.agreement._signs import sign
 
 MAX_BYTES = 64 * 2**20
 """How large the per-example gradients of a part of the kernel may be."""
@@ -97,8 +98,3 @@ def _sums(
     fine = jnp.promote_types(x.dtype, jnp.float32)
     gradients = jnp.einsum("npi,npo->nio", x, cotangent, preferred_element_type=fine)
     return jnp.sum(gradients, axis=0), jnp.sum(sign(gradients), axis=0)
-
-
-def sign(values: Float[Array, " *shape"]) -> Float[Array, " *shape"]:
-    """Returns 1, 0 or -1; unlike `jnp.sign`, 0 for what is not a number."""
-    return (values > 0).astype(jnp.float32) - (values < 0).astype(jnp.float32)

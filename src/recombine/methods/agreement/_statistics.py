@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from recombine.methods.agreement._signs import sign
+
 EPS_LOG = 1e-10
 """Added to a magnitude before its logarithm is taken, as in the authors' code."""
 
@@ -94,7 +96,7 @@ def stacked_statistics(
     return GradientStatistics(
         num_envs=num_envs if present is None else jnp.sum(present, dtype=jnp.int32),
         total=sum_of(_fine),
-        signs=sum_of(_sign),
+        signs=sum_of(lambda grads: sign(grads, jnp.int32)),
         logs=sum_of(lambda g: _log_magnitude(g, eps_log)) if with_logs else None,
         squares=sum_of(lambda g: jnp.square(_fine(g))) if with_squares else None,
     )
@@ -191,11 +193,6 @@ def _column(present: Bool[Array, " envs"], like: Array) -> Bool[Array, "..."]:
 
 def _fine(grads: Array) -> Array:
     return grads.astype(jnp.promote_types(grads.dtype, jnp.float32))
-
-
-def _sign(grads: Array) -> Array:
-    # Unlike `jnp.sign`, what is not a number has no sign here; the total shows it.
-    return (grads > 0).astype(jnp.int32) - (grads < 0).astype(jnp.int32)
 
 
 def _log_magnitude(grads: Array, eps_log: float) -> Array:

@@ -25,8 +25,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from recombine.methods.agreement._conv_tally import per_example_conv_tally, sign
+from recombine.methods.agreement._conv_tally import per_example_conv_tally
 from recombine.methods.agreement._convolution import convolve, input_gradient
+from recombine.methods.agreement._signs import sign
 
 
 class Tallied(eqx.Module):

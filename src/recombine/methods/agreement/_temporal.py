@@ -24,6 +24,7 @@ from recombine.methods.agreement._decay import (
 )
 from recombine.methods.agreement._joining import kept_fractions
 from recombine.methods.agreement._masks import ROUNDING, check_share
+from recombine.methods.agreement._signs import sign
 
 
 class TemporalState(NamedTuple):
@@ -84,7 +85,7 @@ def temporal_and_mask(
     ) -> tuple[PyTree[Any], TemporalState]:
         updates, inner_state = inner.update(grads, state.inner, params, **extra_args)
         sign_ema = jax.tree.map(
-            lambda average, grad: b3 * average + (1 - b3) * _sign(grad), state.sign_ema, grads
+            lambda average, grad: b3 * average + (1 - b3) * sign(grad), state.sign_ema, grads
         )
         masks = jax.tree.map(lambda average: jnp.abs(average) >= threshold - ROUNDING, sign_ema)
         masked = jax.tree.map(
@@ -173,11 +174,6 @@ def cycle_environments(
         return order[step % num_envs]
 
     return environment_of
-
-
-def _sign(grads: Array) -> Float[Array, "..."]:
-    # What is not a number has no sign here: the average of signs stays finite.
-    return (grads > 0).astype(jnp.float32) - (grads < 0).astype(jnp.float32)
 
 
 def _scale_by_uncorrected_adam(b1: Number, b2: Number, eps: Number) -> optax.GradientTransformation:
