@@ -1,6 +1,5 @@
 """Formulas become pictures when the site is built."""
 
-import importlib.util
 import logging
 import types
 from pathlib import Path
@@ -8,18 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts import load_script
+
 RENDERING = Path(__file__).parents[2] / "docs" / "rendering"
 PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
 
 
 @pytest.fixture(scope="module")
 def formulas() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("formulas", RENDERING / "formulas.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("docs/rendering/formulas.py")
 
 
 def test_marked_formulas_become_svg_with_their_tex_as_label(formulas: types.ModuleType):

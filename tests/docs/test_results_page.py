@@ -1,26 +1,16 @@
 """The results page says what the records say."""
 
-import importlib.util
-import types
 from pathlib import Path
 
 import pytest
 
 from recombine.results import Provenance, Record, RunFolder, read_records
+from scripts import load_script
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def load_script() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make_results = load_script()
+make_results = load_script("docs/make_results.py")
 
 
 def write_record(runs: Path, *, accuracies: tuple[float, ...], commit: str | None) -> Record:

@@ -1,20 +1,12 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[2] / "examples" / "own_privileged.py"
+from scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("own_privileged", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("examples/own_privileged.py")
 
 
 def test_the_stay_tells_what_the_admission_hides(example):

@@ -1,20 +1,12 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-PATH = Path(__file__).parents[2] / "examples" / "own_tasks.py"
+from scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("own_tasks", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("examples/own_tasks.py")
 
 
 def test_unseen_combinations_are_made_of_parts_that_are_known(example):

@@ -1,19 +1,11 @@
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-PATH = Path(__file__).parents[2] / "examples" / "own_trajectories.py"
+from scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("own_trajectories", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("examples/own_trajectories.py")
 
 
 @pytest.mark.usefixtures("quick_compilation")
