@@ -11,10 +11,7 @@ numbers cannot depend on how training is cut into chunks. Accelerators get the t
 constant, which spares the device a question to the host in every iteration.
 """
 
-import functools
-import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -23,14 +20,20 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+from jaxtyping import Int, PRNGKeyArray, PyTree
 
 from recombine.training._alike import split_shared
 from recombine.training._errors import LearnerError
-from recombine.training._learner import Learner, Metrics
-
-NEVER = -1
-"""The first bad step of a seed that has none."""
+from recombine.training._learner import Learner
+from recombine.training._programs import (
+    IN_TURNS,
+    NEVER,
+    TOGETHER,
+    Compiler,
+    compiled_with,
+    map_arrays,
+    options_of,
+)
 
 
 class SeedKeys(NamedTuple):
@@ -64,10 +67,10 @@ class TakeTurns:
     """
 
     def __init__(
-        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: "Compiler"
+        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: Compiler
     ):
         self.learners = _one_each(learner, seeds)
-        self.programs = _compiled_with(_IN_TURNS, _options_of(self.learners[0]))
+        self.programs = compiled_with(IN_TURNS, options_of(self.learners[0]))
         self.keys = [seed_keys(seed) for seed in seeds]
         self.compiler = compiler
         self._stopped: frozenset[int] = frozenset()
@@ -142,7 +145,7 @@ class Together:
     """
 
     def __init__(
-        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: "Compiler"
+        self, learner: Learner | list[Learner], seeds: tuple[int, ...], compiler: Compiler
     ):
         devices = jax.local_devices()[: len(seeds)]
         mesh = Mesh(np.asarray(devices), ("seeds",))
@@ -153,7 +156,7 @@ class Together:
         keys = [seed_keys(seed) for seed in seeds + seeds[-1:] * missing]
         self.keys = self._spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *keys))
         learners = _one_each(learner, seeds)
-        self.programs = _compiled_with(_TOGETHER, _options_of(learners[0]))
+        self.programs = compiled_with(TOGETHER, options_of(learners[0]))
         own, shared = split_shared(learners + learners[-1:] * missing)
         arrays, static = eqx.partition(shared, eqx.is_array)
         everywhere = NamedSharding(mesh, PartitionSpec())
@@ -202,53 +205,19 @@ class Together:
 
     def stack(self, state: PyTree[Any]) -> PyTree[Any]:
         """Returns one pytree with a leading axis of seeds, without the copies."""
-        return _map_arrays(lambda leaf: leaf[: self.num_seeds], state)
+        return map_arrays(lambda leaf: leaf[: self.num_seeds], state)
 
     def unstack(self, stacked: PyTree[Any]) -> PyTree[Any]:
         """Undoes `stack`."""
         missing = self.keys.init.shape[0] - self.num_seeds
-        filled = _map_arrays(lambda leaf: jnp.concatenate([leaf, *[leaf[-1:]] * missing]), stacked)
+        filled = map_arrays(lambda leaf: jnp.concatenate([leaf, *[leaf[-1:]] * missing]), stacked)
         return self._spread(filled)
 
     def _spread(self, tree: PyTree[Any]) -> PyTree[Any]:
-        return _map_arrays(lambda leaf: jax.device_put(leaf, self.over_seeds), tree)
+        return map_arrays(lambda leaf: jax.device_put(leaf, self.over_seeds), tree)
 
     def _drop_copies(self, metrics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: values[: self.num_seeds] for name, values in metrics.items()}
-
-
-class Compiler:
-    """Calls jitted functions, and keeps the time of their compilation apart."""
-
-    def __init__(self, on_compile: Callable[[bool], None]):
-        self.seconds = 0.0
-        self._on_compile = on_compile
-        self._seen: set[tuple[Any, ...]] = set()
-
-    def __call__(self, function: Any, *arguments: Any) -> Any:
-        """Returns `function(*arguments)`."""
-        self.prepare((function, *arguments))
-        return function(*arguments)  # finds the program in JAX's own cache
-
-    def prepare(self, *calls: tuple[Any, ...]) -> None:
-        """Compiles what the calls need and has not been compiled yet, side by side."""
-        new = {_signature(call): call for call in calls if _signature(call) not in self._seen}
-        if not new:
-            return
-        self._on_compile(True)
-        started = time.perf_counter()
-        programs = [function.lower(*arguments) for function, *arguments in new.values()]
-        with ThreadPoolExecutor(len(programs)) as pool:
-            list(pool.map(lambda program: program.compile(), programs))
-        self.seconds += time.perf_counter() - started
-        self._on_compile(False)
-        self._seen |= set(new)
-
-
-def _signature(call: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Within one run only these tell programs apart: which function, and its constants."""
-    function, *arguments = call
-    return function, *(value for value in arguments if isinstance(value, int | str))
 
 
 def choose_runner(
@@ -296,7 +265,7 @@ def check_step(learner: Learner, seed: int) -> None:
 
 def take_seed(stacked: PyTree[Any], index: int | slice) -> PyTree[Any]:
     """Returns the state of one seed, or of a span of them, out of a stacked one."""
-    return _map_arrays(lambda leaf: leaf[index], stacked)
+    return map_arrays(lambda leaf: leaf[index], stacked)
 
 
 def stack_states(states: list[Any]) -> PyTree[Any]:
@@ -308,113 +277,6 @@ def stack_states(states: list[Any]) -> PyTree[Any]:
 
 def _one_each(learner: Learner | list[Learner], seeds: tuple[int, ...]) -> list[Learner]:
     return learner if isinstance(learner, list) else [learner] * len(seeds)
-
-
-class _Programs(NamedTuple):
-    """What a run calls."""
-
-    init: Any
-    advance: Any
-    measure: Any
-
-
-@functools.cache  # later runs find what earlier ones have compiled
-def _compiled_with(functions: _Programs, options: tuple[tuple[str, Any], ...]) -> _Programs:
-    jit: Any = eqx.filter_jit  # its annotations leave out what it passes on to `jax.jit`
-    return _Programs(*(jit(function, compiler_options=dict(options)) for function in functions))
-
-
-def _options_of(learner: Learner) -> tuple[tuple[str, Any], ...]:
-    """Returns the compiler options that a learner asks for, less those of absent GPUs."""
-    options = dict(getattr(learner, "compiler_options", ()))
-    on_gpu = jax.default_backend() == "gpu"
-    return tuple(
-        (name, options[name])
-        for name in sorted(options)
-        if on_gpu or not name.startswith("xla_gpu_")
-    )
-
-
-def _init_seed(learner: Learner, key: PRNGKeyArray) -> Any:
-    return _strongly_typed(learner.init(key))
-
-
-def _advance_seed(
-    learner: Learner,
-    state: Any,
-    step_key: PRNGKeyArray,
-    start: Int[Array, ""],
-    length: Int[Array, ""] | int,
-) -> tuple[Any, Metrics, Int[Array, ""]]:
-    arrays, static = eqx.partition(state, eqx.is_array)
-
-    def one_step(arrays: Any, number: Int[Array, ""]) -> tuple[Any, Metrics]:
-        state, metrics = learner.step(eqx.combine(arrays, static), jr.fold_in(step_key, number))
-        return eqx.filter(state, eqx.is_array), metrics
-
-    def body(index: Any, carry: Any) -> Any:
-        arrays, _, bad = carry
-        number = start + index
-        arrays, metrics = one_step(arrays, number)
-        finite = jnp.all(jnp.asarray([jnp.isfinite(value) for value in metrics.values()] or True))
-        bad = jnp.where((bad == NEVER) & ~finite, number + 1, bad)
-        return arrays, metrics, bad
-
-    shapes = jax.eval_shape(one_step, arrays, start)[1]
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    carry = (arrays, blank, jnp.int32(NEVER))
-    arrays, metrics, bad = jax.lax.fori_loop(0, length, body, carry)
-    return eqx.combine(arrays, static), metrics, bad
-
-
-def _measure_seed(
-    what: str, learner: Learner, state: Any, key: PRNGKeyArray, step: Int[Array, ""]
-) -> Metrics:
-    return getattr(learner, what)(state, jr.fold_in(key, step))
-
-
-def _init_together(shared: Any, own: Any, keys: PRNGKeyArray) -> Any:
-    def init(own: Any, key: PRNGKeyArray) -> Any:
-        return eqx.combine(own, shared).init(key)
-
-    return _strongly_typed(eqx.filter_vmap(init)(own, keys))
-
-
-def _advance_together(
-    shared: Any, own: Any, state: Any, keys: PRNGKeyArray, start: Int[Array, ""], length: int
-) -> tuple[Any, Metrics, Int[Array, " seeds"]]:
-    def advance(own: Any, state: Any, key: PRNGKeyArray) -> tuple[Any, Metrics, Int[Array, ""]]:
-        return _advance_seed(eqx.combine(own, shared), state, key, start, length)
-
-    return eqx.filter_vmap(advance)(own, state, keys)
-
-
-def _measure_together(
-    what: str, shared: Any, own: Any, state: Any, keys: PRNGKeyArray, step: Int[Array, ""]
-) -> Metrics:
-    def measure(own: Any, state: Any, key: PRNGKeyArray) -> Metrics:
-        return _measure_seed(what, eqx.combine(own, shared), state, key, step)
-
-    return eqx.filter_vmap(measure)(own, state, keys)
-
-
-_IN_TURNS = _Programs(_init_seed, _advance_seed, _measure_seed)
-_TOGETHER = _Programs(_init_together, _advance_together, _measure_together)
-
-
-def _strongly_typed(state: PyTree[Any]) -> PyTree[Any]:
-    """Drops the mark of arrays made from Python numbers: `step` does, and would compile twice."""
-
-    def strong(leaf: Any) -> Any:
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return leaf if is_key else jnp.asarray(leaf, leaf.dtype)
-
-    return _map_arrays(strong, state)
-
-
-def _map_arrays(function: Callable[[Any], Any], tree: PyTree[Any]) -> PyTree[Any]:
-    arrays, static = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.tree.map(function, arrays), static)
 
 
 def _columns(rows: Sequence[Any]) -> dict[str, np.ndarray]:
