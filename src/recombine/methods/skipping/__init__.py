@@ -38,9 +38,11 @@ from recombine.methods.skipping._learner import (
     SkipTraining as SkipTraining,
 )
 from recombine.methods.skipping._loss import (
-    Batch as Batch,
     Rollout as Rollout,
     skip_loss as skip_loss,
+)
+from recombine.methods.skipping._matching import (
+    Batch as Batch,
 )
 from recombine.methods.skipping._outcome import (
     LearnedReader as LearnedReader,

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 
 from recombine.methods.skipping._alignment import best_alignment, soft_alignment_cost
 from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss, as_floats
-from recombine.methods.skipping._loss import Batch, Rollout, batched_model, skip_loss
+from recombine.methods.skipping._loss import Rollout, skip_loss
+from recombine.methods.skipping._matching import Batch, batched_model
 from recombine.methods.skipping._skips import Coins, Skips
 
 BOUND = 1e3
@@ -78,6 +79,7 @@ def aligned_loss(
     steps: int | None = None,
     keep_predictions: bool = False,
     rematerialize: bool = False,
+    chunk: int | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the loss of a batch whose predictions are aligned as a whole.
 
@@ -93,6 +95,7 @@ def aligned_loss(
         steps: how far the model runs freely; by default as many steps as there can be.
         keep_predictions: whether to return all predicted frames.
         rematerialize: whether to compute predictions again for the backward pass.
+        chunk: of the hard version: how many steps are made at a time, as in `skip_loss`.
     """
     time = batch.frames.shape[1]
     steps = skips.most_predictions(time) if steps is None else steps
@@ -118,6 +121,7 @@ def aligned_loss(
             targets=targets,
             keep_predictions=keep_predictions,
             rematerialize=rematerialize,
+            chunk=chunk,
         )
     soft = jax.vmap(
         lambda cost, length: soft_alignment_cost(

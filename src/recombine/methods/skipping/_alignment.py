@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from recombine.methods.skipping._loss import NOT_MATCHED
+from recombine.methods.skipping._matching import NOT_MATCHED
 from recombine.methods.skipping._skips import Skips
 
 UNREACHABLE = 1e9

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from recombine.methods.skipping._loss import Batch
+from recombine.methods.skipping._matching import Batch
 
 
 class Trajectories(NamedTuple):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from recombine.methods.skipping._frames import FrameLoss, as_floats
-from recombine.methods.skipping._loss import Batch, Walk, batched_model, match
+from recombine.methods.skipping._matching import Batch, Walk, batched_model, match
 from recombine.methods.skipping._outcome import OutcomeReader
 from recombine.methods.skipping._skips import Skips
 

@@ -15,17 +15,20 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from recombine.methods.skipping._aligned_loss import aligned_loss, free_run
+from recombine.methods.skipping._aligned_loss import aligned_loss
 from recombine.methods.skipping._data import Trajectories
-from recombine.methods.skipping._evaluation import (
-    Scores,
-    evaluation_depth,
-    read_free_run,
-    read_matched_run,
-    score_outcomes,
+from recombine.methods.skipping._evaluation import evaluation_depth
+from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss
+from recombine.methods.skipping._inspection import inspect_runs
+from recombine.methods.skipping._loss import Rollout, skip_loss
+from recombine.methods.skipping._matching import Batch
+from recombine.methods.skipping._measures import (
+    Metrics,
+    Some,
+    measure_free_runs,
+    measure_loss,
+    measure_matched_runs,
 )
-from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss, as_floats
-from recombine.methods.skipping._loss import Batch, Rollout, skip_loss
 from recombine.methods.skipping._outcome import (
     LearnedReader,
     LearnedReaderShape,
@@ -34,8 +37,6 @@ from recombine.methods.skipping._outcome import (
 )
 from recombine.methods.skipping._schedules import Schedule
 from recombine.methods.skipping._skips import Coins, Skips, flip_coins
-
-Metrics = dict[str, Float[Array, ""]]
 
 Matching = Literal["greedy", "global", "soft"]
 """One prediction after the other; all of a trajectory at once; or softly, over all alignments."""
@@ -96,6 +97,8 @@ class SkipLearner(eqx.Module):
     batch_size: int = eqx.field(static=True, default=2)
     shuffle: bool = eqx.field(static=True, default=True)
     rematerialize: bool = eqx.field(static=True, default=False)
+    chunk: int | None = eqx.field(static=True, default=None)
+    """How many steps of a rollout are made at a time (`skip_loss`); for accelerators."""
     num_watched: int = eqx.field(static=True, default=125)
     """So many validation trajectories are measured between; all of them at the end."""
     at_once: int = eqx.field(static=True, default=50)
@@ -227,8 +230,10 @@ class SkipLearner(eqx.Module):
         metrics = self._scores(state, None)
         reader = self._reader(state)
         if reader is not None:
+            everyone = [Some(phase.validation, None, self.at_once) for phase in self.phases]
             metrics |= self._select(state, [
-                self._follow(state.model, reader, phase.validation) for phase in self.phases
+                measure_matched_runs(state.model, reader, some, self.skips, self.frame_loss)
+                for some in everyone
             ])  # fmt: skip
         return metrics
 
@@ -239,35 +244,10 @@ class SkipLearner(eqx.Module):
         losses against all candidates; `rollout` is the free run for `depth` steps, and 0 after.
         """
         del key
-        data = self.phases[-1].validation
-        items = jnp.arange(min(self.num_inspected, len(data.lengths)))
-        batch = data.batch(items)
-        time = batch.frames.shape[1]
-        _, rollout = skip_loss(
-            state.model,
-            batch,
-            _no_coins(time - 1, len(items)),
-            skips=self.skips,
-            frame_loss=self.frame_loss,
-            keep_predictions=True,
-            keep_costs=True,
+        data, depth = self.phases[-1].validation, self.depth(state)
+        return inspect_runs(
+            state.model, data, self.num_inspected, depth, self.skips, self.frame_loss
         )
-        assert rollout.predictions is not None
-        assert rollout.costs is not None
-        first = as_floats(batch.frames[:, 0])
-        free = free_run(state.model, first, time - 1, batch.context)
-        is_seen = jnp.arange(time - 1) < self.depth(state)  # what is never looked at is not kept
-        free = jnp.where(is_seen.reshape(-1, *[1] * (free.ndim - 1)), free, 0.0)
-        return {
-            "frames": batch.frames,
-            "lengths": batch.lengths,
-            "labels": data.labels[items],
-            "predictions": _like(batch.frames, rollout.predictions.swapaxes(0, 1)),
-            "matched": rollout.matched.T,
-            "costs": rollout.costs.swapaxes(0, 1),
-            "rollout": _like(batch.frames, free.swapaxes(0, 1)),
-            "depth": self.depth(state),
-        }
 
     def depth(self, state: SkipTraining) -> Int[Array, ""]:
         """Returns N, for how many steps a free run is watched."""
@@ -289,6 +269,7 @@ class SkipLearner(eqx.Module):
                 frame_loss=self.frame_loss,
                 keep_predictions=keep,
                 rematerialize=self.rematerialize,
+                chunk=self.chunk,
             )
         return aligned_loss(
             model,
@@ -302,6 +283,7 @@ class SkipLearner(eqx.Module):
             steps=self.aligned_steps,
             keep_predictions=keep,
             rematerialize=self.rematerialize,
+            chunk=self.chunk,
         )
 
     def _evaluations(self, rollout: Rollout) -> tuple[Int[Array, ""], Int[Array, ""]]:
@@ -359,89 +341,22 @@ class SkipLearner(eqx.Module):
         }
 
     def _scores(self, state: SkipTraining, count: int | None) -> Metrics:
-        reader = self._reader(state)
-        return self._select(state, [
-            self._validation_loss(state.model, phase.validation, count)
-            if reader is None
-            else self._free_runs(state, reader, phase.validation, count)
-            for phase in self.phases
-        ])  # fmt: skip
-
-    def _free_runs(
-        self, state: SkipTraining, reader: OutcomeReader, data: Trajectories, count: int | None
-    ) -> Metrics:
-        depth = self.depth(state)
-
-        def measure(items: Int[Array, " batch"]) -> tuple[Scores, Array]:
-            first = as_floats(data.frames[items, 0])
-            context = None if data.context is None else data.context[items]
-            seen = read_free_run(state.model, reader, first, depth, context)
-            return score_outcomes(reader, seen.evidence, data.labels[items]), seen.steps_present
-
-        scores, present = self._over(data, count, measure)
-        return {
-            "accuracy_soft": jnp.mean(scores.soft),
-            "accuracy_hard": jnp.mean(scores.hard),
-            "object_steps": jnp.mean(present),
-            "object_kept": jnp.mean(present >= depth),
-        }
-
-    def _follow(self, model: Any, reader: OutcomeReader, data: Trajectories) -> Metrics:
-        def measure(items: Int[Array, " batch"]) -> tuple[Scores, Array, Array, Array]:
-            run = read_matched_run(model, reader, data.batch(items), self.skips, self.frame_loss)
-            seen = run.outcomes
-            scores = score_outcomes(reader, seen.evidence, data.labels[items])
-            return scores, seen.num_predictions, run.reached, run.longest_skip
-
-        scores, counts, reached, longest = self._over(data, None, measure)
-        return {
-            "accuracy_matched": jnp.mean(scores.soft),
-            "mean_skip": jnp.sum(reached) / jnp.maximum(jnp.sum(counts), 1),
-            "longest_skip": jnp.max(longest).astype(jnp.float32),
-        }
-
-    def _validation_loss(self, model: Any, data: Trajectories, count: int | None) -> Metrics:
-        def measure(items: Int[Array, " batch"]) -> tuple[Array, Array]:
-            batch = data.batch(items)
-            _, rollout = skip_loss(
-                model,
-                batch,
-                _no_coins(batch.frames.shape[1] - 1, len(items)),
-                skips=self.skips,
-                frame_loss=self.frame_loss,
+        reader, model, depth = self._reader(state), state.model, self.depth(state)
+        of_phases = []
+        for phase in self.phases:
+            some = Some(phase.validation, count, self.at_once)
+            of_phases.append(
+                measure_loss(model, some, self.skips, self.frame_loss)
+                if reader is None
+                else measure_free_runs(model, reader, some, depth)
             )
-            return jnp.sum(rollout.losses, axis=0), rollout.num_predictions
-
-        losses, counts = self._over(data, count, measure)
-        return {"validation_loss": jnp.sum(losses) / jnp.maximum(jnp.sum(counts), 1)}
-
-    def _over(self, data: Trajectories, count: int | None, measure: Callable[[Array], Any]) -> Any:
-        """Measures the first `count` trajectories, some at a time; the last ones fill up."""
-        total = len(data.lengths) if count is None else min(count, len(data.lengths))
-        size = min(self.at_once, total)
-        chunks = -(-total // size)
-        items = jnp.minimum(jnp.arange(chunks * size), total - 1).reshape(chunks, size)
-        results = jax.lax.map(measure, items)
-        return jax.tree.map(lambda leaf: leaf.reshape(-1)[:total], results)
+        return self._select(state, of_phases)
 
 
 def _adam() -> optax.GradientTransformation:
     return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
 
 
-def _no_coins(steps: int, batch: int) -> Coins:
-    """Coins that never fall: no exploration, and the model is fed its own predictions."""
-    ones = jnp.ones((steps, batch))
-    return Coins(ones, ones, ones)
-
-
 def _skips_of(rollout: Rollout) -> Int[Array, "steps batch"]:
     before = jnp.concatenate([jnp.zeros_like(rollout.matched[:1]), rollout.matched[:-1]])
     return jnp.where(rollout.matched >= 0, rollout.matched - before, 0)
-
-
-def _like(frames: Array, predictions: Float[Array, "..."]) -> Array:
-    """Turns predicted images into bytes, as the true ones are."""
-    if jnp.issubdtype(frames.dtype, jnp.integer):
-        return jnp.round(255 * jnp.clip(predictions, 0, 1)).astype(frames.dtype)
-    return predictions

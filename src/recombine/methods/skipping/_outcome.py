@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from recombine.methods.skipping._loss import Batch, Rollout, frames_at
+from recombine.methods.skipping._loss import Rollout
+from recombine.methods.skipping._matching import Batch, frames_at
 
 SMOOTHING = 1e-4
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -72,3 +73,9 @@ def flip_coins(key: PRNGKeyArray, steps: int, batch: int) -> Coins:
         (7, 2)
     """
     return Coins(*jr.uniform(key, (3, steps, batch)))
+
+
+def no_coins(steps: int, batch: int) -> Coins:
+    """Returns coins that never fall: no exploration, and the model is fed its own predictions."""
+    ones = jnp.ones((steps, batch))
+    return Coins(ones, ones, ones)

@@ -1,0 +1,98 @@
+"""Trajectories that are trained on together, and how predictions are matched with their frames."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from recombine.methods.skipping._frames import FrameLoss, as_floats
+from recombine.methods.skipping._skips import Coins, Skips
+
+NOT_MATCHED = -1
+
+
+class Batch(NamedTuple):
+    """Trajectories that are trained on together, padded to one length."""
+
+    frames: Shaped[Array, "batch time *shape"]
+    lengths: Int[Array, " batch"]
+    context: Float[Array, " batch *context"] | None = None
+    """What the model is told besides the frame; it does not change within a trajectory."""
+
+
+class Walk(NamedTuple):
+    """How far the trajectories of a batch are."""
+
+    at: Int[Array, " batch"]
+    """The last frame that was matched."""
+    inputs: Float[Array, " batch *shape"]
+    """What the model is fed next."""
+
+
+class Match(NamedTuple):
+    """One prediction of every trajectory, and the frame it was matched with."""
+
+    active: Bool[Array, " batch"]
+    at: Int[Array, " batch"]
+    prediction: Float[Array, " batch *shape"]
+    frame: Float[Array, " batch *shape"]
+    costs: Float[Array, "batch candidates"]
+
+
+def match(
+    prediction: Float[Array, " batch *shape"],
+    active: Bool[Array, " batch"],
+    at: Int[Array, " batch"],
+    batch: Batch,
+    skips: Skips,
+    frame_loss: FrameLoss,
+    coin: Coins | None = None,
+    exploration: Float[Array, ""] | float = 0.0,
+) -> Match:
+    """Matches every prediction with the frame that fits best, or with one at random.
+
+    Of frames that fit equally well the earliest is taken. Where a trajectory is not `active`, it
+    stays where it is.
+
+    Args:
+        prediction: one for every trajectory.
+        active: which trajectories have not ended.
+        at: their last matched frames.
+        batch: the trajectories.
+        skips: how far a prediction may skip.
+        frame_loss: the distance of a prediction from a frame.
+        coin: one row of coins, or None to match the best.
+        exploration: the probability that a match is drawn at random.
+    """
+    furthest = jnp.minimum(skips.longest, batch.lengths - 1 - at)
+    offsets = skips.shortest + jnp.arange(skips.longest - skips.shortest + 1)
+    if skips.is_fixed:
+        skip = jnp.full_like(at, skips.shortest)
+        costs = jnp.zeros((len(at), 1))
+    else:
+        last = batch.frames.shape[1] - 1
+        index = jnp.minimum(at[:, None] + offsets[None], last)
+        window = as_floats(jax.vmap(lambda frames, where: frames[where])(batch.frames, index))
+        costs = jax.vmap(frame_loss.against)(jax.lax.stop_gradient(prediction), window)
+        costs = jnp.where(offsets[None] <= furthest[:, None], costs, jnp.inf)
+        skip = skips.shortest + jnp.argmin(costs, axis=1)
+        if coin is not None:
+            choices = jnp.maximum(furthest - skips.shortest + 1, 1)
+            drawn = jnp.minimum(jnp.floor(coin.offset * choices).astype(at.dtype), choices - 1)
+            skip = jnp.where(coin.explore < exploration, skips.shortest + drawn, skip)
+    new = jnp.where(active, at + skip, at).astype(at.dtype)
+    return Match(active, new, prediction, frames_at(batch, new), costs)
+
+
+def frames_at(batch: Batch, at: Int[Array, " batch"]) -> Float[Array, " batch *shape"]:
+    """Returns one frame of every trajectory."""
+    return as_floats(jax.vmap(lambda frames, where: frames[where])(batch.frames, at))
+
+
+def batched_model(model: Callable[..., Any], context: Array | None) -> Callable[[Any], Any]:
+    """Calls a model of one frame on a batch, with the batch's context where there is one."""
+    if context is None:
+        return jax.vmap(model)
+    return lambda inputs: jax.vmap(model)(inputs, context)

@@ -1,0 +1,110 @@
+"""A rollout in chunks has the numbers of the one that visits every step."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from recombine.methods.skipping import Batch, Skips, SquaredError, flip_coins, skip_loss
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_compilation(quick_compilation):
+    """This module compiles much and computes little."""
+
+
+class Mixer(eqx.Module):
+    """Mixes the channels of a pixel and of its left neighbour, and what it is told."""
+
+    weights: jax.Array
+    name: str = eqx.field(static=True, default="mixer")
+
+    def __call__(self, x, context):
+        left = jnp.roll(x, 1, axis=1)
+        return jax.nn.sigmoid(x @ self.weights[0] + left @ self.weights[1] + context[None, None])
+
+
+MODEL = Mixer(2.0 * jr.normal(jr.key(1), (2, 3, 3)))
+FRAMES = jr.randint(jr.key(0), (3, 12, 4, 4, 3), 0, 256).astype(jnp.uint8)
+BATCH = Batch(FRAMES, jnp.array([12, 5, 9]), jr.normal(jr.key(3), (3, 3)))
+COINS = flip_coins(jr.key(5), 11, 3)
+
+
+@eqx.filter_jit
+def graded(model, coins=COINS, batch=BATCH, *, skips, chunk=None, targets=None, truth=0.4):
+    def loss(model):
+        return skip_loss(
+            *(model, batch, coins),
+            **{"skips": skips, "exploration": 0.3, "truth": truth},
+            targets=targets,
+            chunk=chunk,
+        )
+
+    (value, rollout), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
+    return value, rollout, gradient.weights
+
+
+def check_same(ours, others, chunk):
+    """Compares what came of a rollout in chunks with what came of all steps."""
+    (our_loss, our_rollout, our_gradient), (loss, rollout, gradient) = ours, others
+    assert our_rollout.matched.tolist() == rollout.matched.tolist()
+    assert our_rollout.num_predictions.tolist() == rollout.num_predictions.tolist()
+    np.testing.assert_allclose(our_rollout.losses, rollout.losses, rtol=1e-6)
+    assert float(our_loss) == pytest.approx(float(loss), rel=1e-6)
+    np.testing.assert_allclose(our_gradient, gradient, atol=1e-6)
+    assert np.abs(gradient).max() > 1e-3
+    assert int(our_rollout.num_steps) % chunk == 0
+    assert int(our_rollout.num_steps) >= int(rollout.num_steps)
+
+
+def test_chunks_change_neither_matches_nor_gradients_with_seeds_side_by_side():
+    models = Mixer(jnp.stack([MODEL.weights, 0.3 * MODEL.weights]))
+    coins = jax.tree.map(lambda coin: jnp.stack([coin, coin[::-1]]), COINS)
+    together = eqx.filter_vmap(partial(graded, skips=Skips(1, 3), chunk=3))(models, coins)
+    longest = 0
+    for number in range(2):
+        own, ours = jax.tree.map(lambda leaf, n=number: leaf[n], ((models, coins), together))
+        alone = graded(*own, skips=Skips(1, 3))
+        check_same(ours, alone, chunk=3)
+        longest = max(longest, int(alone[1].num_steps))
+    # It ends with the chunk in which the last trajectory of any seed ends.
+    assert together[1].num_steps.tolist() == [-(-longest // 3) * 3] * 2
+
+
+@pytest.mark.slow  # much to compile
+@pytest.mark.parametrize(("skips", "chunk"), [(Skips(1, 3), 1), (Skips(2, 2), 16)])
+def test_chunks_may_have_any_number_of_steps(skips, chunk):
+    check_same(graded(MODEL, skips=skips, chunk=chunk), graded(MODEL, skips=skips), chunk)
+
+
+@pytest.mark.slow  # much to compile
+def test_known_matches_are_followed_in_chunks():
+    _, rollout, _ = graded(MODEL, skips=Skips(1, 3))
+    known = {"skips": Skips(1, 3), "targets": rollout.matched, "truth": 0.0}
+    check_same(graded(MODEL, **known, chunk=4), graded(MODEL, **known), 4)
+
+
+@pytest.mark.slow  # much to compile
+def test_padding_may_be_anything_even_nan():
+    frames = jnp.where(jnp.arange(12)[None, :, None] < 7, jr.normal(jr.key(2), (1, 12, 3)), jnp.nan)
+    model = eqx.nn.Linear(3, 3, key=jr.key(0))
+
+    def loss(model):
+        coins = flip_coins(jr.key(0), 11, 1)
+        return skip_loss(
+            *(model, Batch(frames, jnp.array([7])), coins),
+            **{"skips": Skips(1, 3), "frame_loss": SquaredError(), "chunk": 4},
+        )[0]
+
+    value, gradient = eqx.filter_jit(eqx.filter_value_and_grad(loss))(model)
+    assert np.isfinite(value)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_a_chunk_has_steps():
+    with pytest.raises(ValueError, match="`chunk` must be at least 1 step; got 0"):
+        skip_loss(MODEL, BATCH, COINS, skips=Skips(1, 3), chunk=0)
