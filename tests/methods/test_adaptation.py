@@ -94,6 +94,22 @@ def test_the_loop_and_its_derivatives_equal_one_written_out(optimizer, keeps):
 
 
 @pytest.mark.usefixtures("_float64")
+def test_leaves_packed_into_one_vector_change_nothing():
+    start, outer, batches = example()
+
+    def run(packed):
+        def end(start, outer):
+            found = adapt(
+                lambda p, b: curved(p, b, outer), start, ADAMW, batches=batches, packed=packed
+            )
+            return outcome(found.params), (found.params, found.losses, found.finite)
+
+        return jax.jit(jax.value_and_grad(end, argnums=(0, 1), has_aux=True))(start, outer)
+
+    assert_close(run(packed=True), run(packed=False))
+
+
+@pytest.mark.usefixtures("_float64")
 def test_derivatives_agree_with_finite_differences():
     start, outer, batches = example()
 
@@ -306,3 +322,7 @@ def test_bad_input_is_refused():
         run(jnp.arange(3), num_steps=1)
     with pytest.raises(TypeError, match="leaf of type int32"):
         run(jnp.arange(3), num_steps=1, adapts=eqx.is_array)
+    with pytest.raises(ValueError, match="an `opt_state` from outside does not fit"):
+        run(num_steps=1, packed=True, opt_state=optax.sgd(0.1).init(1.0))
+    with pytest.raises(TypeError, match=r"leaves of one type.*bfloat16, float32"):
+        run([jnp.zeros(1), jnp.zeros(1, jnp.bfloat16)], num_steps=1, packed=True)

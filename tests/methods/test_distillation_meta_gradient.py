@@ -73,10 +73,10 @@ def run(parts, inner, lesson, training, opt_state=None):
     )
 
 
-def gradient(parts, inner, *, alpha=3.0, teaching_loss=None, opt_state=None, **settings):
+def gradient(parts, loop, *, alpha=3.0, teaching_loss=None, opt_state=None, **settings):
     lesson = Lesson(BinaryLabels(), teaching_loss or GatedSquaredError(), alpha)
     return run(
-        parts, inner, lesson, TeacherTraining(Adam(), inner_steps=STEPS, **settings), opt_state
+        parts, loop, lesson, TeacherTraining(Adam(), inner_steps=STEPS, **settings), opt_state
     )
 
 
@@ -158,7 +158,7 @@ def test_it_equals_a_loop_written_out_with_the_teacher_inside():
     inner = INNER["momentum"]()
     parts = some_steps(problem(batch_norm=True, weight_norm=False), slice(2))
     loss, grads = written_out(parts, inner)
-    found = gradient(parts, inner)
+    found = gradient(parts, inner, inner=inner, packed=True)
     np.testing.assert_allclose(found.loss, loss, rtol=1e-12)
     np.testing.assert_allclose(flat(found.grads), flat(grads), rtol=1e-10, atol=1e-14)
 
@@ -171,7 +171,13 @@ def test_without_a_teaching_weight_it_is_exactly_zero():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_float64")
 @pytest.mark.parametrize(
-    "settings", [{"keep": "everything"}, {"keep": "segments"}, {"hoist": False}]
+    "settings",
+    [
+        {"keep": "everything"},
+        {"keep": "segments"},
+        {"hoist": False},
+        {"inner": Adam(), "packed": True},
+    ],
 )
 def test_how_it_is_computed_changes_nothing(settings):
     parts, inner = problem(batch_norm=True), INNER["adam"]()
@@ -231,5 +237,7 @@ def test_bad_settings_are_refused():
         TeacherTraining(Adam(), inner_steps=3, last_steps=4)
     with pytest.raises(ValueError, match="got 'first': where every update is a constant"):
         TeacherTraining(Adam(), order="first")
+    with pytest.raises(ValueError, match="`packed` inner loop starts with an optimizer of its own"):
+        TeacherTraining(Adam(), packed=True)
     with pytest.raises(ValueError, match="`keep` must be one of everything, steps, segments"):
         TeacherTraining(Adam(), keep="all")

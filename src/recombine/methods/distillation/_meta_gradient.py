@@ -85,6 +85,9 @@ class TeacherTraining(eqx.Module):
     hoist: bool = eqx.field(static=True, default=True)
     """Whether all targets are computed before the loop. Targets that are large and cheap, such as
     mixtures of frames, need less memory when they are computed within."""
+    packed: bool = eqx.field(static=True, default=False)
+    """Whether the inner loop holds the student as one long vector: faster on accelerators, for an
+    `inner` optimizer that treats every number by itself, as `Momentum` and `Adam` do."""
 
     def __check_init__(self) -> None:
         if self.inner_steps < 1:
@@ -98,6 +101,11 @@ class TeacherTraining(eqx.Module):
             raise ValueError(
                 f"`order` must be second or partial, got {self.order!r}: where every update is a "
                 f"constant, nothing depends on the teacher"
+            )
+        if self.packed and (self.inner is None or self.last_steps is not None):
+            raise ValueError(
+                "a `packed` inner loop starts with an optimizer of its own: it needs `inner`, and "
+                "no `last_steps`"
             )
         if self.keep not in get_args(Keep):
             known = ", ".join(get_args(Keep))
@@ -188,6 +196,7 @@ def inner_loop(
             order=training.order,
             keep=training.keep,
             opt_state=opt_state,
+            packed=training.packed,
         )
     steps = jax.tree.leaves(parts)[0].shape[0]
     first = jax.tree.map(lambda x: x[: steps - training.last_steps], parts)
