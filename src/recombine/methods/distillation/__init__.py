@@ -35,10 +35,7 @@ from recombine.methods.distillation._layers import (
     WeightNormLinear as WeightNormLinear,
     neighbours as neighbours,
 )
-from recombine.methods.distillation._learner import (
-    DistillationLearner as DistillationLearner,
-    DistillationState as DistillationState,
-)
+from recombine.methods.distillation._learner import DistillationLearner as DistillationLearner
 from recombine.methods.distillation._meta_gradient import (
     Lesson as Lesson,
     MetaGradient as MetaGradient,
@@ -60,6 +57,7 @@ from recombine.methods.distillation._optimizers import (
     Adam as Adam,
     Momentum as Momentum,
 )
+from recombine.methods.distillation._state import DistillationState as DistillationState
 from recombine.methods.distillation._students import (
     CentreReadout as CentreReadout,
     LayeredStudent as LayeredStudent,

@@ -8,7 +8,7 @@ its text; the order of things here is the one that its words and the released to
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recombine.methods.adaptation import adapt, raise_if_diverged
 from recombine.methods.distillation._batches import Batches, RowOrder
+from recombine.methods.distillation._checking import check_data, check_modules
 from recombine.methods.distillation._data import (
     Given,
     PrivilegedExamples,
@@ -26,6 +27,7 @@ from recombine.methods.distillation._data import (
     count_examples,
     take,
 )
+from recombine.methods.distillation._inspecting import show_teaching
 from recombine.methods.distillation._interface import (
     Objective,
     Optimizer,
@@ -33,6 +35,7 @@ from recombine.methods.distillation._interface import (
     ask,
     targets_of,
 )
+from recombine.methods.distillation._measuring import measure_parts
 from recombine.methods.distillation._meta_gradient import (
     Lesson,
     TeacherTraining,
@@ -41,22 +44,8 @@ from recombine.methods.distillation._meta_gradient import (
     sanitize,
 )
 from recombine.methods.distillation._numbers import number
-from recombine.methods.distillation._teaching_losses import GatedSquaredError
+from recombine.methods.distillation._state import DistillationState, count_floats, floats_of
 from recombine.methods.distillation._watching import Metrics, Watch
-
-
-class DistillationState(NamedTuple):
-    """The state of one seed."""
-
-    student: Any
-    optimizer: Any  # of the student
-    teacher: Any
-    teacher_optimizer: Any
-    drawn: PrivilegedSplit | None  # the data set, where every seed has its own
-    privileged: Any  # as a view has made it, where there is one
-    order: RowOrder
-    iteration: Int[Array, ""]
-    best: tuple[Metrics, ...]  # for every watch
 
 
 class DistillationLearner(eqx.Module):
@@ -133,6 +122,8 @@ class DistillationLearner(eqx.Module):
     """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's."""
     vectorize_seeds: bool = eqx.field(static=True, default=True)
     """Whether the seeds of a run may share one program on an accelerator."""
+    compiler_options: tuple[tuple[str, Any], ...] = eqx.field(static=True, default=())
+    """XLA's options and their values, for the programs of `fit`."""
 
     def __check_init__(self) -> None:
         for name in ("student_steps", "iterations", "measured_together"):
@@ -169,16 +160,17 @@ class DistillationLearner(eqx.Module):
         if self.teacher is not None:
             hint = {"hint": split.hint} if self.tells_teacher else {}
             teacher = self.teacher(teacher_key, **hint)
-        self._check_fit(student, teacher, split)
+        learns = self.teacher_training is not None
+        check_modules(student, teacher, split, self.lesson, learns=learns)
         privileged = None
         if self.view is not None and split.train.privileged is not None:
             privileged = self.view(split.train.privileged, view_key)
         trains = self.teacher_training
         state = DistillationState(
             student=student,
-            optimizer=self.optimizer.transformation().init(_floats(student)),
+            optimizer=self.optimizer.transformation().init(floats_of(student)),
             teacher=teacher,
-            teacher_optimizer=trains and trains.optimizer.transformation().init(_floats(teacher)),
+            teacher_optimizer=trains and trains.optimizer.transformation().init(floats_of(teacher)),
             drawn=drawn,
             privileged=privileged,
             order=self.batches.init(count_examples(split.train), order_key),
@@ -231,8 +223,8 @@ class DistillationLearner(eqx.Module):
         """Returns the sizes of student and teacher; everything else was measured on the way."""
         del key
         return {
-            "student_parameters": jnp.float32(_size(state.student)),
-            "teacher_parameters": jnp.float32(_size(state.teacher)),
+            "student_parameters": jnp.float32(count_floats(state.student)),
+            "teacher_parameters": jnp.float32(count_floats(state.teacher)),
         }
 
     def inspect(self, state: DistillationState, key: PRNGKeyArray) -> dict[str, Array]:
@@ -251,17 +243,7 @@ class DistillationLearner(eqx.Module):
         if state.teacher is None:
             return shown
         examples = self._examples(state, state.order.train[: self.num_inspected])
-        offered = ask(state.student, examples.inputs).activations
-        leaves = jax.tree.leaves(offered)
-        shown["layer_sizes"] = jnp.asarray([leaf[0].size for leaf in leaves])
-        if isinstance(self.teaching_loss, GatedSquaredError):
-            targets = targets_of(state.teacher, examples.privileged)
-            gates = jax.vmap(self.teaching_loss.open)(offered, targets).weights
-            means = [jnp.mean(gate, axis=0).reshape(-1) for gate in jax.tree.leaves(gates)]
-            shown["gates"] = jnp.concatenate(means)
-        if hasattr(state.teacher, "attention"):
-            shown["attention"] = state.teacher.attention
-        return shown
+        return shown | show_teaching(state.student, state.teacher, self.teaching_loss, examples)
 
     def update_teacher(
         self, state: DistillationState, rows: Int[Array, "inner_steps batch"]
@@ -283,7 +265,7 @@ class DistillationLearner(eqx.Module):
             **self._inner_optimizer(state),
         )
         clean = sanitize(found.grads, trains.clip)
-        learned = _floats(state.teacher)
+        learned = floats_of(state.teacher)
         updates, optimizer = trains.optimizer.transformation().update(
             clean.grads, state.teacher_optimizer, learned
         )
@@ -391,82 +373,21 @@ class DistillationLearner(eqx.Module):
         return take(train, rows)
 
     def _measure(self, state: DistillationState) -> Metrics:
-        split = self.source.split(state.drawn)
-        parts = {"test": split.test, "train": take(split.train, state.order.train)}
-        if self.batches.validation is not None:
-            parts["validation"] = take(split.train, state.order.validation)
-        if split.selection is not None:
-            parts["selection"] = split.selection
-        found = {name: self._mean_measures(state.student, part) for name, part in parts.items()}
-        metrics = {f"{n}_{m}": value for n, each in found.items() for m, value in each.items()}
-        gaps = {f"gap_{m}": value - found["train"][m] for m, value in found["test"].items()}
-        return metrics | gaps
-
-    def _mean_measures(self, student: Any, examples: PrivilegedExamples) -> Metrics:
-        def one(pair: tuple[Any, Any]) -> Metrics:
-            inputs, label = pair
-            return self.objective.measures(student(inputs)[0], label)
-
-        together = min(self.measured_together, count_examples(examples, "measured"))
-        values = jax.lax.map(one, (examples.inputs, examples.labels), batch_size=together)
-        return jax.tree.map(jnp.mean, values)
+        return measure_parts(
+            state.student,
+            self.objective,
+            self.source.split(state.drawn),
+            state.order,
+            together=self.measured_together,
+        )
 
     def _check_data(self, split: PrivilegedSplit) -> None:
-        self.batches.check(count_examples(split.train))
-        count_examples(split.test._replace(privileged=None), "test")
-        if split.selection is not None:
-            count_examples(split.selection._replace(privileged=None), "selection")
-        if self.teacher is not None and not jax.tree.leaves(split.train.privileged):
-            raise ValueError(
-                "a teacher needs privileged data for every training example; there are none. Give "
-                "them, or set `teacher=None`"
-            )
-
-    def _check_fit(self, student: Any, teacher: Any, split: PrivilegedSplit) -> None:
-        """Refuses students and teachers that do not fit each other, before anything is compiled."""
-        if not jax.tree.leaves(_floats(student)):
-            raise ValueError("the student has no array of floats, so there is nothing to train")
-        one = jax.tree.map(lambda x: x[:1], split.train)
-        found = eqx.filter_eval_shape(jax.vmap(student), one.inputs)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise TypeError(
-                f"a student must return a pair of its prediction and the activations that it "
-                f"offers to be taught, or an `Answer`; got {type(found).__name__}"
-            )
-        if teacher is None:
-            return
-        if not jax.tree.leaves(found[1]):
-            raise ValueError(
-                "the student offers no activations, so there is nothing for a teacher to teach. "
-                "Return them beside the prediction (of an `MLPStudentShape`, set `offers`), or set "
-                "`teacher=None`."
-            )
-        if self.teacher_training is not None and not jax.tree.leaves(_floats(teacher)):
-            raise ValueError(
-                "the teacher has no array of floats, so there is nothing to learn for it: set "
-                "`teacher_training=None`"
-            )
-
-        def teaching(privileged: Any, activations: Any) -> Any:
-            targets = targets_of(teacher, privileged)
-            return jax.vmap(self.lesson.teaching_loss)(activations, targets)  # pyright: ignore[reportArgumentType]
-
-        value = eqx.filter_eval_shape(teaching, one.privileged, found[1])
-        if getattr(value, "shape", None) != (1,):
-            raise TypeError(f"a teaching loss must return one number for an example; got {value}")
+        check_data(split, self.batches, has_teacher=self.teacher is not None)
 
     def _precision(self) -> Any:
         if self.precision is None:
             return contextlib.nullcontext()
         return jax.default_matmul_precision(self.precision)
-
-
-def _floats(module: Any) -> Any:
-    return eqx.filter(module, eqx.is_inexact_array)
-
-
-def _size(module: Any) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(_floats(module)))
 
 
 def _norm(tree: Any) -> Float[Array, ""]:
