@@ -23,6 +23,11 @@ class SearchLearner(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     """Of all settings, grid by grid."""
 
+    @property
+    def compiler_options(self) -> Any:
+        """Those of the settings."""
+        return self.grids[0].shared.compiler_options
+
     def init(self, key: PRNGKeyArray) -> tuple[GridState, ...]:
         """Starts all settings from the same key."""
         return tuple(grid.init(key) for grid in self.grids)
