@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 import recombine
 from recombine import PrivilegedClassifier, PrivilegedRegressor
 from recombine.estimators._blocks import apply_in_blocks
+from recombine.estimators._privileged_arrays import measure_features, standardize
 from recombine.estimators._privileged_learner import OwnPrivilegedLearner
 from recombine.estimators._privileged_models import Predictor
 from recombine.methods.adaptation import DivergedError
@@ -171,10 +172,11 @@ def two_moments(learner, key):
 
 
 def test_held_out_rows_do_not_influence_what_is_learned():
+    """Nor how features are standardized."""
     X, _, _ = sample()
-    inputs = jnp.asarray(X, jnp.float32)
+    whole = jnp.asarray(X, jnp.float32).at[:, 4].set(7.0)  # a constant
 
-    def train(labels):
+    def train(inputs, labels):
         known = PrivilegedExamples(inputs, None, labels)
         learner = OwnPrivilegedLearner(
             DistillationLearner(
@@ -189,15 +191,17 @@ def test_held_out_rows_do_not_influence_what_is_learned():
         )
         return two_moments(learner, jr.key(3))
 
-    before, score = train(inputs[:, 0])
+    before, score = train(whole, whole[:, 0])
     assert sorted([*before.kept.tolist(), *before.held_out.tolist()]) == list(range(24))
-    spoilt = inputs[:, 0].at[before.held_out].set(1e3)
-    after, _ = train(spoilt)
+    spoilt = whole.at[before.held_out].set(1e3)
+    after, _ = train(spoilt, spoilt[:, 0])
     assert eqx.tree_equal(before.training.student, after.training.student)
     # The score is R², of the held-out rows alone.
-    predictions = apply_in_blocks(Predictor(before.training.student), np.asarray(inputs))[:, 0]
-    rows = np.asarray(before.held_out)
-    expected = r2_score(X[rows, 0], predictions[rows])
+    kept, rows = np.asarray(before.kept), np.asarray(before.held_out)
+    standard = measure_features(np.asarray(whole, np.float64)[kept], "X")
+    inputs = standardize(np.asarray(whole), standard)
+    predictions = apply_in_blocks(Predictor(before.training.student), inputs)[:, 0]
+    expected = r2_score(inputs[rows, 0], predictions[rows])
     assert float(score) == pytest.approx(expected, rel=1e-4)
 
 

@@ -47,6 +47,9 @@ DECAY_OF_MEAN = 0.5
 
 L2 = 1e-6
 
+ROUNDING = 1e-6
+"""A feature that varies less, in units of its deviation over all rows, is a constant."""
+
 
 class SplitState(NamedTuple):
     """The state of one seed."""
@@ -59,7 +62,8 @@ class SplitState(NamedTuple):
 class OwnPrivilegedLearner(eqx.Module):
     """Trains as its `DistillationLearner` does, without the rows that a seed holds out.
 
-    Every seed draws its own rows. The held-out part may be empty.
+    Every seed draws its own rows. The held-out part may be empty. If not, all features are
+    standardized once more, by the rows that are learned from: those that judge have no part in it.
     """
 
     trained: DistillationLearner
@@ -84,11 +88,12 @@ class OwnPrivilegedLearner(eqx.Module):
         """Returns the measures of the objective on training rows, and the held-out score."""
         del key
         student = state.training.student
-        some = take(self._all, state.kept[:MEASURED_ROWS])
+        rows = self._rows(state.kept)
+        some = take(rows, state.kept[:MEASURED_ROWS])
         metrics = jax.tree.map(jnp.mean, self._measures(student, some))
         del metrics["loss"]  # the step's loss has the name
         if self.num_held_out:
-            metrics["held_out_score"] = self._score(student, take(self._all, state.held_out))
+            metrics["held_out_score"] = self._score(student, take(rows, state.held_out))
         return metrics
 
     @property
@@ -98,8 +103,23 @@ class OwnPrivilegedLearner(eqx.Module):
     def _learner(self, kept: Int[Array, " kept"]) -> DistillationLearner:
         if not self.num_held_out:
             return self.trained
-        examples = take(self._all, kept)
+        examples = take(self._rows(kept), kept)
         return replace(self.trained, source=Given(PrivilegedSplit(examples, examples)))
+
+    def _rows(self, kept: Int[Array, " kept"]) -> PrivilegedExamples:
+        """Returns all rows, standardized by those that are learned from."""
+        rows = self._all
+        if not self.num_held_out:
+            return rows
+        labels = rows.labels
+        if isinstance(self.trained.objective, NumberLabels):
+            labels = _standardize_by(kept, labels[:, None])[:, 0]
+        known = rows.privileged
+        return PrivilegedExamples(
+            _standardize_by(kept, rows.inputs),
+            None if known is None else _standardize_by(kept, known),
+            labels,
+        )
 
     def _measures(self, student: Any, examples: PrivilegedExamples) -> Metrics:
         predictions = jax.vmap(lambda x: student(x)[0])(examples.inputs)
@@ -111,6 +131,16 @@ class OwnPrivilegedLearner(eqx.Module):
         if "accuracy" in measures:
             return jnp.mean(measures["accuracy"])
         return 1 - jnp.mean(measures["squared_error"]) / jnp.var(examples.labels)
+
+
+def _standardize_by(
+    kept: Int[Array, " kept"], array: Float[Array, "rows *steps features"]
+) -> Float[Array, "rows *steps features"]:
+    """Brings every feature to mean 0 and deviation 1 over some rows; a constant is only shifted."""
+    some, axes = array[kept], tuple(range(array.ndim - 1))
+    mean, deviation = (f(some, axis=axes, keepdims=True) for f in (jnp.mean, jnp.std))
+    is_constant = deviation <= ROUNDING * (1 + jnp.abs(mean))
+    return (array - mean) / jnp.where(is_constant, 1.0, deviation)
 
 
 @dataclass(frozen=True)
