@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from recombine.methods.seq2seq._interface import Numerics
 from recombine.methods.seq2seq._layers import Linear, contract, dropout, embed
 from recombine.methods.seq2seq._lstm import LSTM, State
+from recombine.methods.seq2seq._wavefront import run_two_layers
 
 
 class Context(NamedTuple):
@@ -66,20 +67,18 @@ class Decoder(eqx.Module):
         masked: bool,
     ) -> tuple[Float[Array, "items steps symbols"], Float[Array, "items steps width"] | None]:
         """Scores each target symbol after the true ones before it; also returns the attention."""
-        first, second = self.layers
+        first = self.layers[0]
         shifted = jnp.pad(targets[:, :-1], ((0, 0), (1, 0)), constant_values=self.sos).T
         if key is None or rate == 0.0:
             gates = first.token_gates(shifted, self.embedding, numerics)
-            between_key = None
+            passed = None
         else:
             embedding_key, between_key = jr.split(key)
-            embedded = dropout(embed(shifted, self.embedding), rate, embedding_key)
-            gates = first.gates(embedded, numerics)
-        start = context.message[None], context.message[None]
-        outputs, _ = first.run(gates, start, None, numerics)
-        between = dropout(outputs[:, 0], rate, between_key)
-        outputs, _ = second.run(second.gates(between, numerics), start, None, numerics)
-        return self._answer(jnp.swapaxes(outputs[:, 0], 0, 1), context, numerics, masked)
+            embedded = embed(shifted, self.embedding)
+            gates = first.gates(dropout(embedded, rate, embedding_key), numerics)
+            passed = dropout(jnp.ones_like(embedded), rate, between_key)
+        outputs = run_two_layers(self.layers, gates, self.start(context), passed, numerics)
+        return self._answer(jnp.swapaxes(outputs, 0, 1), context, numerics, masked)
 
     def start(self, context: Context) -> tuple[State, State]:
         """Returns the state of both layers before the first symbol."""

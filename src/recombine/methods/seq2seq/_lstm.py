@@ -98,8 +98,8 @@ class LSTM(eqx.Module):
 
     def step(self, gates: Float[Array, "1 items gates"], state: State, numerics: Numerics) -> State:
         """Takes one step in one direction, given the projected input."""
-        activations = _activate(gates + matmul(state[0], self.hidden_weight, numerics))
-        return _update(activations, state[1])
+        activations = activate(gates + matmul(state[0], self.hidden_weight, numerics))
+        return update(activations, state[1])
 
 
 def _flip_second(x: Float[Array, "steps directions items m"]) -> Float[Array, "..."]:
@@ -108,14 +108,16 @@ def _flip_second(x: Float[Array, "steps directions items m"]) -> Float[Array, ".
     return jnp.stack([x[:, 0], x[::-1, 1]], axis=1)
 
 
-def _activate(gates: Array) -> Array:
+def activate(gates: Array) -> Array:
+    """Squashes the four gates."""
     i, f, g, o = jnp.split(gates, 4, axis=-1)
     return jnp.concatenate(
         [jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)], axis=-1
     )
 
 
-def _update(activations: Array, cell: Array) -> State:
+def update(activations: Array, cell: Array) -> State:
+    """Returns the next hidden state and cell, given the squashed gates."""
     i, f, g, o = jnp.split(activations, 4, axis=-1)
     cell = f * cell + i * g
     return o * jnp.tanh(cell), cell
@@ -132,8 +134,8 @@ def _forward(gates, weight, hidden, cell, mask, numerics):
     def step(state, inputs):
         gates, mask = inputs
         hidden, cell = state
-        activations = _activate(gates + matmul(hidden, weight, numerics))
-        new_hidden, new_cell = _update(activations, cell)
+        activations = activate(gates + matmul(hidden, weight, numerics))
+        new_hidden, new_cell = update(activations, cell)
         if mask is None:
             return (new_hidden, new_cell), (activations, new_hidden, new_cell)
         new_hidden = jnp.where(mask > 0, new_hidden, hidden)
@@ -186,11 +188,11 @@ def _recur_bwd(numerics, residuals, grads):
     (grad_hidden, grad_cell), grad_gates = jax.lax.scan(
         step, grad_last, inputs, reverse=True, unroll=numerics.unroll
     )
-    grad_weight = _outer(previous_hidden, grad_gates, numerics)
+    grad_weight = outer(previous_hidden, grad_gates, numerics)
     return grad_gates, grad_weight, grad_hidden, grad_cell, None
 
 
-def _outer(left: Array, right: Array, numerics: Numerics) -> Array:
+def outer(left: Array, right: Array, numerics: Numerics) -> Array:
     """Sums the outer products of two sequences over steps and items, per direction."""
 
     def rows(x: Array) -> Array:
