@@ -50,12 +50,14 @@ def _times(*, on_cpu: bool) -> list[dict]:
     """Returns the time of an iteration."""
     many, rounds, steps = (2, 3, 3) if on_cpu else (8, 5, 10)
     learner = make_learner(on_cpu=on_cpu)
-    within = replace(learner, teacher_training=replace(learner.teacher_training, hoist=False))
+    within = _training(learner, hoist=False)
     ways = {
         "together": (learner, many),
         "alone": (learner, 1),
         "within": (within, many),
         "everything": (make_learner(on_cpu=on_cpu, keep="everything"), many),
+        "leaves": (_training(learner, packed=False), many),
+        "triton": (replace(learner, compiler_options=()), many),
         "segments": (make_learner(on_cpu=on_cpu, keep="segments"), many),
         "highest": (make_learner(on_cpu=on_cpu, precision="highest"), many),
     }
@@ -79,6 +81,8 @@ def _times(*, on_cpu: bool) -> list[dict]:
         "within": "the teacher within the loop",
         "everything": "everything kept for the backward pass",
         "segments": "only the starts of segments kept",
+        "leaves": "the student of the inner loop leaf by leaf",
+        "triton": "with Triton kernels for products",
         "highest": "products in full single precision",
     }
     lines += [
@@ -94,6 +98,10 @@ def _times(*, on_cpu: bool) -> list[dict]:
         if name in names
     ]
     return lines
+
+
+def _training(learner: Any, **changes: Any) -> Any:
+    return replace(learner, teacher_training=replace(learner.teacher_training, **changes))
 
 
 def _program(learner: Any, num_seeds: int, steps: int) -> Callable[[], None]:
@@ -112,7 +120,8 @@ def _program(learner: Any, num_seeds: int, steps: int) -> Callable[[], None]:
         return jax.lax.scan(step, arrays, jr.split(key, steps))[0]
 
     program = jax.jit(jax.vmap(train, in_axes=(None, 0, 0)))
-    compiled = program.lower(numbers, arrays, keys).compile()
+    options = dict(learner.compiler_options) if jax.default_backend() == "gpu" else {}
+    compiled = program.lower(numbers, arrays, keys).compile(compiler_options=options)
     return partial(_finish, compiled, numbers, arrays, keys)
 
 

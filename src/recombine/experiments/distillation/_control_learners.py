@@ -36,8 +36,8 @@ from recombine.tasks import mujoco_returns as returns
 
 ERROR = "squared_error"
 NO_TRITON = (("xla_gpu_enable_triton_gemm", False),)
-"""All products of a student are small, and a run is short: with Triton, XLA takes more than twice
-as long to compile, for 8 % fewer kernels in an iteration and none in those of the baselines."""
+"""All products of a student are small, and a run is short: with Triton, XLA takes twice as long to
+compile, for some 8 % fewer kernels in an iteration."""
 WATCHES = (
     Watch(f"test_{ERROR}", highest=False),
     Watch(f"selection_{ERROR}", highest=False, name="chosen"),
