@@ -9,10 +9,9 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.adaptation import Adapted, adapt
+from recombine.methods.hypernetworks._gauss_newton import solve
 from recombine.methods.hypernetworks._interface import Objective
 from recombine.methods.hypernetworks._loops import InnerLoop
-
-Loss = Callable[[Any, Any], Float[Array, ""]]
 
 
 def descend(
@@ -42,35 +41,54 @@ def descend(
     described = objective.describe(support.targets, num_outputs)
     start = model.start(support.inputs, described, support.weights, key=start_key)
 
-    def loss_of(task: Any, features: Any, targets: Any, weights: Any) -> Float[Array, ""]:
-        return objective.loss(model.predict(task, features), targets, weights)
-
-    def on_fresh(task: Any, key: Any) -> Float[Array, ""]:
+    def on_fresh(key: Any) -> tuple[Any, Any, Any]:
         assert fresh is not None
         drawn = fresh(key)
-        return loss_of(task, model.read(drawn.inputs), drawn.targets, drawn.weights)
+        return model.read(drawn.inputs), drawn.targets, drawn.weights
 
-    def on_all(task: Any, _: Any) -> Float[Array, ""]:
-        return loss_of(task, features, support.targets, support.weights)
+    def on_all(_: Any) -> tuple[Any, Any, Any]:
+        return features, support.targets, support.weights
 
-    def on_weighted(task: Any, weights: Any) -> Float[Array, ""]:
-        return loss_of(task, features, support.targets, weights)
+    def on_weighted(weights: Any) -> tuple[Any, Any, Any]:
+        return features, support.targets, weights
 
-    def on_rows(task: Any, rows: Any) -> Float[Array, ""]:
-        return loss_of(task, *rows)
+    def on_rows(rows: Any) -> tuple[Any, Any, Any]:
+        return rows
 
     steps, size = loop.num_steps, loop.batch_size
-    loss: Loss
+    rows_of: Callable[[Any], tuple[Any, Any, Any]]
     if fresh is not None:
-        loss, batches = on_fresh, jr.split(batch_key, steps)
+        rows_of, batches = on_fresh, jr.split(batch_key, steps)
     elif size is None:
-        loss, batches = on_all, None
+        rows_of, batches = on_all, None
     elif loop.minibatch_by == "weights":
-        loss, batches = on_weighted, draw_weights(batch_key, steps, size, support)
+        rows_of, batches = on_weighted, draw_weights(batch_key, steps, size, support)
     else:
         chosen = jr.randint(batch_key, (steps, size), 0, support.inputs.shape[0])
         rows = (features, support.targets, support.weights)
-        loss, batches = on_rows, jax.tree.map(lambda array: array[chosen], rows)
+        rows_of, batches = on_rows, jax.tree.map(lambda array: array[chosen], rows)
+
+    if loop.optimizer == "gauss-newton":
+        still = jax.lax.stop_gradient(model)
+
+        def residuals(task: Any, batch: Any) -> Float[Array, " errors"]:
+            features, targets, weights = jax.lax.stop_gradient(rows_of(batch))
+            outputs = still.predict(task, features)
+            return objective.residuals(outputs, targets, weights)  # pyright: ignore[reportAttributeAccessIssue]
+
+        return solve(
+            residuals,
+            start,
+            num_steps=steps,
+            batches=batches,
+            rate=loop.learning_rate,
+            damping=loop.damping,
+        )
+
+    def loss(task: Any, batch: Any) -> Float[Array, ""]:
+        features, targets, weights = rows_of(batch)
+        return objective.loss(model.predict(task, features), targets, weights)
+
     return adapt(
         loss,
         start,

@@ -88,6 +88,11 @@ class MetaLearner(eqx.Module):
             if name not in self.source.sets:
                 known = ", ".join(self.source.sets)
                 raise LookupError(f"the source has no set called {name!r}; it has {known}")
+        if self.inner.optimizer == "gauss-newton" and not hasattr(self.objective, "residuals"):
+            raise TypeError(
+                f"gauss-newton needs an objective of squared errors, with a method `residuals`; "
+                f"{type(self.objective).__name__} has none"
+            )
         if self.inner.fresh and not hasattr(self.source, "fresh"):
             raise TypeError(
                 f"inner steps with fresh examples need a source that can draw them; "

@@ -17,8 +17,11 @@ MinibatchBy = Literal["weights", "rows"]
 those rows. Weights need less memory, and a GPU adds their gradients in a fixed order; copies need
 less arithmetic where the support is much larger than a minibatch."""
 
-InnerOptimizer = Literal["adamw", "adam", "sgd"]
-"""All of them have derivatives everywhere."""
+InnerOptimizer = Literal["adamw", "adam", "sgd", "gauss-newton"]
+"""How a task's parameters descend. The first three have derivatives everywhere. Gauss-Newton solves
+for the few parameters of a task with squared errors in a handful of steps; it has no derivatives
+through them, so the order must be `first`, and its learning rate is the length of a step: 1 is the
+whole of it."""
 
 
 def _number(value: Any) -> Float[Array, ""]:
@@ -40,6 +43,8 @@ class InnerLoop(eqx.Module):
     fresh: bool = eqx.field(static=True, default=False)
     """Whether every step sees new examples of the task, in place of its support."""
     optimizer: InnerOptimizer = eqx.field(static=True, default="adamw")
+    damping: Float[Array, ""] = eqx.field(converter=_number, default=1e-2)
+    """Of Gauss-Newton steps, as a share of the mean curvature; other optimizers have none."""
     order: Order = eqx.field(static=True, default="second")
     keep: Keep = eqx.field(static=True, default="steps")
     minibatch_by: MinibatchBy = eqx.field(static=True, default="weights")
@@ -55,6 +60,11 @@ class InnerLoop(eqx.Module):
             if value not in get_args(choices):
                 known = ", ".join(get_args(choices))
                 raise ValueError(f"`{name}` must be one of {known}; got {value!r}")
+        if self.optimizer == "gauss-newton" and self.order != "first":
+            raise ValueError(
+                f"gauss-newton has no derivatives through its steps: `order` must be first; got "
+                f"{self.order!r}"
+            )
         if self.num_steps < 0:
             raise ValueError(f"`num_steps` must be at least 0; got {self.num_steps}")
         if self.batch_size is not None and self.batch_size < 1:
@@ -64,6 +74,8 @@ class InnerLoop(eqx.Module):
 
     def transformation(self) -> optax.GradientTransformation:
         """Returns the optimizer as Optax knows it."""
+        if self.optimizer == "gauss-newton":
+            raise TypeError("gauss-newton needs slopes, not gradients: Optax has no such optimizer")
         if self.optimizer == "sgd":
             return optax.sgd(self.learning_rate)
         decay = self.weight_decay if self.optimizer == "adamw" else 0.0

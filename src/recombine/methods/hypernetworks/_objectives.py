@@ -111,6 +111,20 @@ class SquaredError:
         join = jnp.mean if self.over_outputs == "mean" else jnp.sum
         return row_mean(0.5 * join(jnp.square(outputs - targets), axis=-1), weights)
 
+    def residuals(
+        self,
+        outputs: Float[Array, "rows outputs"],
+        targets: Float[Array, "rows outputs"],
+        weights: Weights,
+    ) -> Float[Array, " errors"]:
+        """Returns numbers whose squares sum to twice the loss."""
+        rows, width = outputs.shape
+        counts = jnp.ones(rows, outputs.dtype) if weights is None else weights
+        shares = counts / jnp.maximum(jnp.sum(counts), 1e-12)
+        if self.over_outputs == "mean":
+            shares = shares / width
+        return (jnp.sqrt(shares)[:, None] * (outputs - targets)).reshape(-1)
+
     def measures(
         self,
         outputs: Float[Array, "rows outputs"],
