@@ -191,9 +191,10 @@ TWIN = TheoryConfig(
     num_query_rows=16,
     num_measured=64,
     chunk_size=64,
-    inner_steps=150,
-    inner_rate=0.05,
-    long_inner_steps=151,
+    inner_optimizer="gauss-newton",
+    inner_steps=8,
+    inner_rate=1.0,
+    long_inner_steps=9,
 )
 
 

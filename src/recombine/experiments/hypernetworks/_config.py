@@ -58,11 +58,14 @@ class TheoryConfig:
     num_query_rows: Count = 1024  # of a task that is measured
     num_measured: Count = 512
     chunk_size: Count = 512  # so many of them at once
+    inner_optimizer: Literal["adam", "gauss-newton"] = "adam"
     inner_steps: Count = 300
-    inner_rate: Rate = 3e-3
+    inner_rate: Rate = 3e-3  # of Gauss-Newton: the length of a step, 1 being the whole of it
+    damping: Rate = 1e-2  # of Gauss-Newton steps, as a share of the mean curvature
     long_inner_steps: Count = 2_000  # tells failing to infer from failing to identify
     outer_rate: Rate = 1e-3
     weight_decay: NotNegative = 0.0
+    precision: str | None = "highest"  # of matrix products: losses fall below what TF32 resolves
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

@@ -147,7 +147,8 @@ def make_theory_learner(config: TheoryConfig, steps: int) -> TheoryLearner:
         num_steps=config.inner_steps,
         fresh=True,
         order="first",
-        optimizer="adam",
+        optimizer=config.inner_optimizer,
+        damping=config.damping,
     )
     outer = OuterLoop(
         learning_rate=config.outer_rate,
@@ -164,6 +165,7 @@ def make_theory_learner(config: TheoryConfig, steps: int) -> TheoryLearner:
         num_tasks=config.num_tasks,
         num_measured=config.num_measured,
         chunk_size=config.chunk_size,
+        precision=config.precision,
     )
     return TheoryLearner(meta, support_facts(config), config.long_inner_steps)
 

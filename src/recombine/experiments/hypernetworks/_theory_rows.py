@@ -46,11 +46,22 @@ PARTNERS = {
 }
 """A bad support for every good one, made of groups of the same kind: what quick runs compare."""
 
-STEPS, EVERY, SEEDS = 6_000, 500, 3
-SHORTER: dict[str, Any] = {"inner_steps": 100, "inner_rate": 2e-2, "outer_rate": 2e-3}
+STEPS, EVERY, SEEDS = 10_000, 1_000, 3
+SOLVED: dict[str, Any] = {
+    "inner_optimizer": "gauss-newton",
+    "inner_steps": 6,
+    "inner_rate": 1.0,
+    "long_inner_steps": 24,
+}
+"""Inference that ends at a minimum, which the first-order outer loop takes for granted.
+
+100 steps of Adam, in place of the published 300, do not: with longer inference the loss on trained
+combinations still falls by three quarters, and training falls apart later, for most seeds.
+"""
+SHORTER: dict[str, Any] = {**SOLVED, "outer_rate": 5e-3}
 NOTE = (
-    "6,000 outer steps at a rate of 0.002 in place of 60,000 at 0.001, and 100 inner steps at 0.02 "
-    "in place of 300 at 0.003, so that a latent gets twice as far from its start"
+    "10,000 outer steps at a rate of 0.005 in place of 60,000 at 0.001, and 6 damped Gauss-Newton "
+    "steps in place of 300 of Adam, so that latents are inferred to the end"
 )
 QUICK: dict[str, Any] = {
     "num_inputs": 8,
@@ -60,15 +71,12 @@ QUICK: dict[str, Any] = {
     "num_query_rows": 128,
     "num_measured": 128,
     "chunk_size": 128,
-    "inner_steps": 100,
-    "inner_rate": 0.02,
-    "long_inner_steps": 400,
-    "outer_rate": 5e-3,
+    **SHORTER,
 }
-QUICK_STEPS = 1_500
+QUICK_STEPS = 4_000
 QUICK_NOTE = (
-    "8 inputs and 8 teacher units in place of 16, 16 tasks of 32 examples, 100 inner steps at a "
-    "rate of 0.02, 1,500 outer steps at 0.005"
+    "8 inputs and 8 teacher units in place of 16, 16 tasks of 32 examples, 6 Gauss-Newton steps, "
+    "4,000 outer steps at a rate of 0.005"
 )
 TINY: dict[str, Any] = {
     **QUICK,
@@ -146,7 +154,7 @@ def _row(
         full=Variant(replace(config, **SHORTER), STEPS, EVERY, SEEDS, full, note),
         quick=None
         if quick is None
-        else Variant(replace(config, **QUICK), QUICK_STEPS, 500, SEEDS, quick, QUICK_NOTE),
+        else Variant(replace(config, **QUICK), QUICK_STEPS, EVERY, SEEDS, quick, QUICK_NOTE),
         tiny=Variant(replace(config, **TINY), 2, 2, 1, AtLeast(-1.0), TINY_NOTE),
         pictures=(SUPPORT_MASKS, MATCHED_UNITS),
         sample=Sample(_sample, (SUPPORT_MASKS,)),
@@ -160,28 +168,16 @@ def _paths(latents: str, supports: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{THEORY}/{latents}/{support}" for support in supports)
 
 
-def _quick(latents: str, partners: tuple[str, ...], *, good: bool) -> Rule:
-    """What short, small runs are held to: loss with continuous latents, alignment with discrete.
-
-    With continuous latents alignment is no guide yet at this length: how far modules have been
-    found depends on the support more than on whether it is connected.
-    """
-    rows = _paths(latents, partners)
-    if latents == "discrete":
-        return (AboveEach if good else BelowEach)(rows, margin=0.05)
+def _order(latents: str, rivals: tuple[str, ...], *, good: bool) -> Rule:
+    """What is claimed of a support beside others: of full rows beside all, of quick ones one."""
+    rows, unseen = _paths(latents, rivals), UNSEEN_LOSS.name
     if good:
-        return BelowEach(rows, metric=UNSEEN_LOSS.name, factor=0.9)
-    return AboveEach(rows, metric=UNSEEN_LOSS.name, factor=1 / 0.9)
+        loss = BelowEach(rows, metric=unseen, factor=0.5)
+        return AllOf((AboveEach(rows, beyond_errors=True), loss))
+    return AllOf((BelowEach(rows, beyond_errors=True), AboveEach(rows, metric=unseen)))
 
 
 def _good(latents: str, support: str, bad: tuple[str, ...]) -> Row:
-    rivals = _paths(latents, bad)
-    order = AllOf(
-        (
-            AboveEach(rivals, beyond_errors=True),
-            BelowEach(rivals, metric="unseen_loss", factor=0.5),
-        )
-    )
     spans = "spans all modules and is connected" if latents == "discrete" else "is connected"
     return _row(
         f"{THEORY}/{latents}/{support}",
@@ -193,19 +189,12 @@ def _good(latents: str, support: str, bad: tuple[str, ...]) -> Row:
             "Fig. 2, the authors' label: good",
             words="modules are identified, and the loss on all combinations is low",
         ),
-        order,
-        _quick(latents, (PARTNERS[latents][support],), good=True),
+        _order(latents, bad, good=True),
+        _order(latents, (PARTNERS[latents][support],), good=True),
     )
 
 
 def _bad(latents: str, support: str, good: tuple[str, ...]) -> Row:
-    rivals = _paths(latents, good)
-    order = AllOf(
-        (
-            BelowEach(rivals, beyond_errors=True),
-            AboveEach(rivals, metric="unseen_loss"),
-        )
-    )
     spans = latents == "continuous" or support not in NOT_SPANNING
     best = next(iter(PARTNERS[latents]))
     partners = tuple(g for g, b in PARTNERS[latents].items() if b == support) or (best,)
@@ -220,8 +209,8 @@ def _bad(latents: str, support: str, good: tuple[str, ...]) -> Row:
             "Fig. 2, the authors' label: bad",
             words="modules are not identified, though the training loss is low",
         ),
-        order,
-        _quick(latents, partners, good=False),
+        _order(latents, good, good=False),
+        _order(latents, partners, good=False),
         higher_is_better=False,
     )
 
@@ -253,6 +242,9 @@ OVERPARAM = f"{THEORY}/overparam"
 SUPPORT = "onehot+pairs-ring"
 BASES = {"discrete": f"{THEORY}/discrete/{SUPPORT}", "continuous": f"{OVERPARAM}/continuous/h2-m2"}
 FACTORS = ((8, 2), (32, 2), (2, 8), (2, 32), (32, 32))
+LARGEST: dict[str, Any] = {"num_tasks": 16, "num_rows": 128, "chunk_size": 16}
+LARGEST_NOTE = f"{NOTE}; 16 tasks of 128 examples in place of 64 of 256, for want of memory"
+"""Slopes with respect to 192 latents, of 512 units, are many numbers for each example."""
 DISCRETE_PAPER = Paper(
     "Fig. 2 and appendix",
     words="alignment and unseen combinations suffer when the student is much larger",
@@ -262,6 +254,8 @@ CONTINUOUS_PAPER = Paper("Fig. 2 and appendix", words="a weak effect, or none")
 
 def _larger(latents: str, width: int, length: int) -> Row:
     base, name = BASES[latents], f"h{width}-m{length}"
+    is_largest = (width, length) == FACTORS[-1]
+    sizes: dict[str, Any] = LARGEST if is_largest else {"chunk_size": 64}
     rules: list[Rule] = []
     if latents == "discrete":
         rules.append(Below(base, metric=CORRECTED.name))
@@ -282,12 +276,14 @@ def _larger(latents: str, width: int, length: int) -> Row:
             latents=latents,  # pyright: ignore[reportArgumentType]
             width_factor=float(width),
             latent_factor=float(length),
+            **sizes,
         ),
         DISCRETE_PAPER if latents == "discrete" else CONTINUOUS_PAPER,
         AllOf(tuple(rules)),
         None,
         metric=CORRECTED,
         higher_is_better=latents == "continuous",
+        note=LARGEST_NOTE if is_largest else NOTE,
     )
 
 
