@@ -1,32 +1,20 @@
-"""Many balls on many boards, made once and kept on disk in their compact form.
-
-Both variants of the game are played on the same boards: a board is kept if the ball lands between
-the outer edges in both. Of the boards that the standard game keeps, about 2 % are lost by this.
-"""
+"""Many balls on many boards, made once and kept on disk in their compact form."""
 
 import inspect
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 
-from recombine.tasks.funnel_board import _boards, _physics, _segments
-from recombine.tasks.funnel_board._boards import Board, sample_board
-from recombine.tasks.funnel_board._physics import STANDARD, ZERO_BOUNCE, simulate
+from recombine.tasks.funnel_board import _boards, _making, _physics, _segments
+from recombine.tasks.funnel_board._boards import Board
+from recombine.tasks.funnel_board._making import BOUNCINESS, make_falls
 from recombine.tasks.funnel_board._render import IMAGE_SHAPE, draw_ball, make_scene
-from recombine.tasks.trajectories import (
-    Split,
-    Trajectories,
-    code_version,
-    first_kept,
-    item_generator,
-    keep_or_make,
-)
+from recombine.tasks.trajectories import Split, Trajectories, code_version, keep_or_make
+from recombine.tasks.trajectories._padding import draw_all, padded_index
 
 Variant = Literal["standard", "zero-bounce"]
 """With funnels that bounce by a hidden coin, or without bounces."""
-
-BOUNCINESS = {"standard": STANDARD, "zero-bounce": ZERO_BOUNCE}
 
 
 class BallFalls(NamedTuple):
@@ -74,15 +62,14 @@ def load_falls(
         raise ValueError(f"`variant` must be one of {', '.join(BOUNCINESS)}; got {variant!r}")
     parameters = {"num_items": num_items, "seed": seed, "split": split}
 
-    def make() -> dict[str, np.ndarray]:
-        return _make(num_items, seed, split)
-
-    if keep:
-        sources = [inspect.getfile(module) for module in (_boards, _segments, _physics)]
-        sources.append(__file__)
-        arrays = keep_or_make("funnel_board", parameters, code_version(sources), make)
-    else:
-        arrays = make()
+    sources = [inspect.getfile(module) for module in (_boards, _segments, _physics, _making)]
+    arrays = keep_or_make(
+        "funnel_board",
+        parameters,
+        code_version(sources),
+        lambda: make_falls(num_items, seed, split),
+        keep=keep,
+    )
     fields = ("positions", "velocities", "lengths", "labels")
     return BallFalls(
         boards=Board(*(arrays[f"board_{name}"] for name in Board._fields)),  # pyright: ignore[reportArgumentType]
@@ -100,48 +87,12 @@ def render(falls: BallFalls, *, time: int | None = None) -> Trajectories:
         falls: what to draw.
         time: frames per fall, by default those of the longest; the last frame fills the rest.
     """
-    lengths = falls.lengths
-    longest = int(lengths.max())
-    time = longest if time is None else time
-    if time < longest:
-        raise ValueError(f"`time` must be at least {longest}, the longest fall; got {time}")
-    frames = np.empty((len(lengths), time, *IMAGE_SHAPE), np.uint8)
-    for item, length in enumerate(lengths):
-        drawn = draw_ball(make_scene(falls.board_of(item)), falls.positions[item, :length])
-        frames[item, :length] = drawn
-        frames[item, length:] = drawn[-1]
-    return Trajectories(frames, lengths, falls.labels)
+    index = padded_index(falls.lengths, time, what="fall")
 
+    def draw(item: int) -> UInt8[np.ndarray, "frames 126 75 3"]:
+        return draw_ball(
+            make_scene(falls.board_of(item)), falls.positions[item, : falls.lengths[item]]
+        )
 
-def _make(num_items: int, seed: int, split: Split) -> dict[str, np.ndarray]:
-    def try_items(items: np.ndarray, attempt: int) -> tuple[np.ndarray, Any]:
-        boards = [sample_board(item_generator(seed, split, int(i), attempt)) for i in items]
-        played = {name: simulate(boards, bounciness) for name, bounciness in BOUNCINESS.items()}
-        landed = np.all([falls.landed for falls in played.values()], axis=0)
-        return landed, (boards, played)
-
-    def take(outcomes: Any, place: int) -> dict[str, Any]:
-        boards, played = outcomes
-        named = {f"board_{name}": value for name, value in boards[place]._asdict().items()}
-        for variant, falls in played.items():
-            length = falls.lengths[place]
-            named[f"{variant}_positions"] = falls.positions[place, :length]
-            named[f"{variant}_velocities"] = falls.velocities[place, :length]
-            named[f"{variant}_lengths"] = length
-            named[f"{variant}_labels"] = falls.columns[place]
-        return named
-
-    kept, attempts = first_kept(num_items, try_items, take)
-    stacked = {name: _stack([np.asarray(item[name]) for item in kept]) for name in kept[0]}
-    return {**stacked, "attempts": attempts}
-
-
-def _stack(arrays: list[np.ndarray]) -> np.ndarray:
-    """Stacks arrays whose first axis may differ; the last entry fills the rest."""
-    if arrays[0].ndim == 0:
-        return np.stack(arrays)
-    longest = max(len(array) for array in arrays)
-    return np.stack([
-        np.concatenate([array, np.repeat(array[-1:], longest - len(array), axis=0)])
-        for array in arrays
-    ])  # fmt: skip
+    frames = draw_all(draw, index, IMAGE_SHAPE)
+    return Trajectories(frames, falls.lengths, falls.labels)

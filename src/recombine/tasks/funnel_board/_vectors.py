@@ -14,6 +14,7 @@ from recombine.tasks.funnel_board._boards import COLUMNS, HALF_WIDTH
 from recombine.tasks.funnel_board._falls import BallFalls
 from recombine.tasks.funnel_board._outcome import NUM_PLATFORMS, SMOOTHING
 from recombine.tasks.trajectories import Trajectories
+from recombine.tasks.trajectories._padding import padded_index
 
 SCALE = np.asarray([HALF_WIDTH, 10.5, 5.0, 10.0], np.float32)  # x, y, and their velocities
 STATE_SIZE = 4
@@ -33,13 +34,9 @@ def state_vectors(falls: BallFalls, *, time: int | None = None) -> Trajectories:
         falls: what happened.
         time: frames per fall, by default those of the longest; the last frame fills the rest.
     """
-    longest = int(falls.lengths.max())
-    time = longest if time is None else time
-    if time < longest:
-        raise ValueError(f"`time` must be at least {longest}, the longest fall; got {time}")
-    last = np.minimum(np.arange(time)[None], falls.lengths[:, None] - 1)[..., None]
+    index = padded_index(falls.lengths, time, what="fall")[..., None]
     both = np.concatenate([falls.positions, falls.velocities], axis=-1)
-    frames = (np.take_along_axis(both, last, axis=1) / SCALE).astype(np.float32)
+    frames = (np.take_along_axis(both, index, axis=1) / SCALE).astype(np.float32)
     return Trajectories(frames, falls.lengths, falls.labels, _context(falls))
 
 

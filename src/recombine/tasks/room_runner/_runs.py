@@ -4,20 +4,14 @@ import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 
-from recombine.tasks.room_runner import _maps, _physics, _walls
-from recombine.tasks.room_runner._maps import RoomMap, sample_map
-from recombine.tasks.room_runner._physics import MOST_STEPS, STEPS_AFTER, simulate
-from recombine.tasks.room_runner._render import draw_map, draw_runner
-from recombine.tasks.trajectories import (
-    Split,
-    Trajectories,
-    code_version,
-    first_kept,
-    item_generator,
-    keep_or_make,
-)
+from recombine.tasks.room_runner import _making, _maps, _physics, _walls
+from recombine.tasks.room_runner._making import make_runs
+from recombine.tasks.room_runner._maps import RoomMap
+from recombine.tasks.room_runner._render import IMAGE_SIZE, draw_map, draw_runner
+from recombine.tasks.trajectories import Split, Trajectories, code_version, keep_or_make
+from recombine.tasks.trajectories._padding import draw_all, padded_index
 
 
 class RoomRuns(NamedTuple):
@@ -69,15 +63,14 @@ def load_runs(
         raise ValueError(f"`push_std` is a standard deviation, at least 0; got {push_std}")
     parameters = {"num_items": num_items, "seed": seed, "split": split, "push_std": push_std}
 
-    def make() -> dict[str, np.ndarray]:
-        return _make(num_items, seed, split, push_std)
-
-    if keep:
-        sources = [inspect.getfile(module) for module in (_maps, _walls, _physics)]
-        sources.append(__file__)
-        arrays = keep_or_make("room_runner", parameters, code_version(sources), make)
-    else:
-        arrays = make()
+    sources = [inspect.getfile(module) for module in (_maps, _walls, _physics, _making)]
+    arrays = keep_or_make(
+        "room_runner",
+        parameters,
+        code_version(sources),
+        lambda: make_runs(num_items, seed, split, push_std),
+        keep=keep,
+    )
     fields = {name: arrays[name] for name in RoomRuns._fields if name != "maps"}
     maps: list[Any] = [arrays[f"map_{name}"] for name in RoomMap._fields]
     return RoomRuns(maps=RoomMap(*maps), **fields)
@@ -90,39 +83,11 @@ def render(runs: RoomRuns, *, time: int | None = None) -> Trajectories:
         runs: what to draw.
         time: frames per run, by default those of the longest; the last frame fills the rest.
     """
-    lengths = runs.lengths
-    longest = int(lengths.max())
-    time = longest if time is None else time
-    if time < longest:
-        raise ValueError(f"`time` must be at least {longest}, the longest run; got {time}")
-    frames = np.empty((len(lengths), time, 64, 64, 3), np.uint8)
-    for item, length in enumerate(lengths):
-        drawn = draw_runner(draw_map(runs.map_of(item)), runs.positions[item, :length])
-        frames[item, :length] = drawn
-        frames[item, length:] = drawn[-1]
-    return Trajectories(frames, lengths, runs.labels)
+    index = padded_index(runs.lengths, time, what="run")
 
+    def draw(item: int) -> UInt8[np.ndarray, "frames 64 64 3"]:
+        positions = runs.positions[item, : runs.lengths[item]]
+        return draw_runner(draw_map(runs.map_of(item)), positions)
 
-def _make(num_items: int, seed: int, split: Split, push_std: float) -> dict[str, np.ndarray]:
-    def try_items(items: np.ndarray, attempt: int) -> tuple[np.ndarray, Any]:
-        generators = [item_generator(seed, split, int(item), attempt) for item in items]
-        maps = [sample_map(generator) for generator in generators]
-        shape = (MOST_STEPS + STEPS_AFTER, 2)
-        pushes = None
-        if push_std > 0:
-            pushes = np.stack([push_std * g.standard_normal(shape) for g in generators])
-        ways = simulate(maps, pushes)
-        return ways.arrived, (maps, ways)
-
-    def take(outcomes: Any, place: int) -> dict[str, np.ndarray]:
-        maps, ways = outcomes
-        room_map = maps[place]
-        named = {f"map_{name}": np.asarray(value) for name, value in room_map._asdict().items()}
-        way = {name: getattr(ways, name)[place] for name in ("positions", "velocities", "lengths")}
-        return named | way
-
-    kept, attempts = first_kept(num_items, try_items, take)
-    return {
-        **{name: np.stack([item[name] for item in kept]) for name in kept[0]},
-        "attempts": attempts,
-    }
+    frames = draw_all(draw, index, (IMAGE_SIZE, IMAGE_SIZE, 3))
+    return Trajectories(frames, runs.lengths, runs.labels)

@@ -13,6 +13,7 @@ from recombine.tasks.room_runner._maps import MOST_ROOMS, NO_ROOM, SIZE
 from recombine.tasks.room_runner._outcome import SMOOTHING
 from recombine.tasks.room_runner._runs import RoomRuns
 from recombine.tasks.trajectories import Trajectories
+from recombine.tasks.trajectories._padding import padded_index
 
 CENTER = SIZE / 2
 PLACE_SCALE = SIZE / 2  # cells
@@ -33,13 +34,9 @@ def state_vectors(runs: RoomRuns, *, time: int | None = None) -> Trajectories:
         runs: what happened.
         time: frames per run, by default those of the longest; the last frame fills the rest.
     """
-    longest = int(runs.lengths.max())
-    time = longest if time is None else time
-    if time < longest:
-        raise ValueError(f"`time` must be at least {longest}, the longest run; got {time}")
-    last = np.minimum(np.arange(time)[None], runs.lengths[:, None] - 1)[..., None]
-    places = np.take_along_axis(runs.positions, last, axis=1)
-    speeds = np.take_along_axis(runs.velocities, last, axis=1)
+    index = padded_index(runs.lengths, time, what="run")[..., None]
+    places = np.take_along_axis(runs.positions, index, axis=1)
+    speeds = np.take_along_axis(runs.velocities, index, axis=1)
     frames = np.concatenate([(places - CENTER) / PLACE_SCALE, speeds / SPEED_SCALE], axis=-1)
     return Trajectories(frames.astype(np.float32), runs.lengths, runs.labels, _context(runs))
 

@@ -33,6 +33,7 @@ def keep_or_make(
     make: Callable[[], Arrays],
     *,
     folder: str | Path | None = None,
+    keep: bool = True,
 ) -> Arrays:
     """Returns the arrays that `make` makes, from the disk where they were made before.
 
@@ -42,6 +43,7 @@ def keep_or_make(
         version: of the code that makes them; see `code_version`.
         make: makes the arrays.
         folder: the cache folder; by default the library's.
+        keep: whether to look there, and to keep what is made.
 
     Example:
         >>> import tempfile
@@ -50,6 +52,8 @@ def keep_or_make(
         ...     keep_or_make("demo", {"seed": 0}, "1", make, folder=folder)["numbers"].tolist()
         [0, 1, 2]
     """
+    if not keep:
+        return make()
     request = {"name": name, "parameters": dict(parameters), "code_version": version}
     fingerprint = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
     place = (cache_folder() if folder is None else Path(folder)) / name
