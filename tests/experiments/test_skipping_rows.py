@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {"num_train": 4, "num_validation": 2}
 
 def learner_of(row_id, **changes) -> Any:
     row = ROWS[row_id]
-    config = dataclasses.replace(row.full.config, frames="vectors", **SMALL | changes)
+    config = dataclasses.replace(row.full.config, **{"frames": "vectors", **SMALL, **changes})
     return make_skip_learner(config, row.full.steps)
 
 
@@ -95,12 +95,33 @@ def test_methods_of_a_task_differ_in_how_they_skip():
         assert len({r.full.steps for r in rows}) == 1
 
 
-def test_quick_runs_on_the_funnel_board_call_the_model_equally_often():
+@pytest.mark.parametrize(
+    ("task", "frames", "calls"), [("room-runner", 60.5, 38_000), ("funnel-board", 119.5, 210_000)]
+)
+def test_quick_runs_call_the_model_equally_often(task, frames, calls):
     for name in ("fixed-1", "fixed-2", "fixed-3"):
-        quick, skip = ROWS[f"asi/funnel-board/{name}"].quick, int(name[-1])
+        quick, skip = ROWS[f"asi/{task}/{name}"].quick, int(name[-1])
         assert quick is not None
-        calls = quick.steps * quick.config.batch_size * 120 // skip  # 120 frames to a fall
-        assert calls == pytest.approx(210_000, rel=0.05)
+        made = quick.steps * quick.config.batch_size * (frames / skip)
+        assert made == pytest.approx(calls, rel=0.05)
+        assert f"{calls:,} training calls" in quick.note
+
+
+def test_images_are_made_for_accelerators():
+    learner = learner_of("asi/room-runner/asi", frames="images")
+    assert learner.chunk == 8
+    assert learner.at_once == 125
+    assert not learner.vectorize_seeds  # convolutions of several models at once are grouped ones
+    assert learner_of("asi/room-runner/asi").chunk is None
+
+
+def test_the_learning_rate_falls_before_the_switch_in_every_variant():
+    for name in ("asi", "fixed-1"):
+        row = ROWS[f"asi/funnel-board-switch/{name}"]
+        for variant in (row.full, row.quick):
+            assert variant is not None
+            config = variant.config
+            assert 0.3 < config.decay_every / config.schedule_steps < 0.5
 
 
 def finals(**values):

@@ -53,11 +53,21 @@ LABELS = jnp.array([0, 1, 1])
 
 
 def test_the_depth_is_a_high_percentile_and_one_more():
-    counts = np.array([20.0, 22.0, 18.5, 30.0, 0.0])
-    known = np.array([True, True, True, True, False])
-    expected = round(np.percentile(counts[:4], 99)) + 1
+    counts = np.array([[20, 20], [21, 23], [18, 19], [28, 32], [0, 0]])
+    known = np.array([True] * 4 + [False])
+    expected = round(np.percentile(counts[:4].mean(axis=1), 99)) + 1
     assert int(evaluation_depth(jnp.asarray(counts), jnp.asarray(known))) == expected == 31
-    assert int(evaluation_depth(jnp.zeros(3), jnp.zeros(3, bool))) == 1
+    assert int(evaluation_depth(jnp.zeros((3, 2), int), jnp.zeros(3, bool))) == 1
+
+
+def test_larger_batches_do_not_cut_off_the_longest():
+    counts = np.random.default_rng(0).integers(10, 100, 480)
+    pairs, eights, fives = (
+        int(evaluation_depth(jnp.asarray(counts.reshape(-1, n)), jnp.ones(480 // n, bool)))
+        for n in (2, 8, 5)
+    )
+    assert pairs == eights == round(np.percentile(counts.reshape(-1, 2).mean(axis=1), 99)) + 1
+    assert fives >= pairs  # some stand alone
 
 
 def test_a_free_run_is_watched_for_as_long_as_asked():

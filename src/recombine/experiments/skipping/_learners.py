@@ -22,6 +22,7 @@ from recombine.methods.skipping import (
 )
 from recombine.tasks import funnel_board, room_runner
 
+CHUNK = 8  # steps of a rollout of images; vectors are made for CPUs, which wait for nothing
 PHASES = {
     "room-runner": ("only",),
     "funnel-board": ("standard",),
@@ -55,7 +56,9 @@ def make_skip_learner(
         aligned_steps=config.aligned_steps,
         batch_size=config.batch_size,
         rematerialize=config.rematerialize,
+        chunk=CHUNK if config.frames == "images" else None,
         num_watched=config.num_watched,
+        at_once=config.num_watched if config.frames == "images" else 50,
         num_inspected=1,
         vectorize_seeds=config.vectorize_seeds,
     )

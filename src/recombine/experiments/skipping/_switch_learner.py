@@ -61,7 +61,11 @@ class SwitchLearner(eqx.Module):
         """Measures the model, and the one that was kept, on all validation trajectories."""
         metrics = self.inner.final(state.training, key)
         new = f"accuracy_soft/{self.inner.phases[-1].name}"
-        frozen = self.inner.final(state.frozen, key)
+        # Both are watched equally long: bounces make falls longer, and what further training has
+        # cost is not that the kept model would have been watched for fewer steps.
+        now = state.training
+        kept = state.frozen._replace(counts=now.counts, step=now.step)
+        frozen = self.inner.final(kept, key)
         return metrics | {
             "accuracy_frozen": frozen[new],
             "accuracy_before": frozen[f"accuracy_soft/{self.inner.phases[0].name}"],

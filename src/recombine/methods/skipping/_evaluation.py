@@ -1,9 +1,9 @@
 """How a trained model is measured: it runs freely from the first frame, and a reader watches.
 
 All trajectories run for the same number of steps N, which follows from training: the 99th
-percentile, over the batches of the last epoch, of the mean number of predictions per trajectory,
-rounded, plus one (the authors' code). Nothing says where to stop, so most run past what they were
-trained on.
+percentile, over pairs of trajectories of the last epoch, of their mean number of predictions,
+rounded, plus one (the authors' code, whose batches are pairs). Nothing says where to stop, so most
+run past what they were trained on.
 """
 
 from collections.abc import Callable
@@ -39,18 +39,23 @@ class Scores(NamedTuple):
 
 
 def evaluation_depth(
-    counts: Float[Array, " batches"], is_known: Bool[Array, " batches"]
+    counts: Int[Array, "batches batch"], is_known: Bool[Array, " batches"]
 ) -> Int[Array, ""]:
-    """Returns N, from the mean numbers of predictions of the last epoch's batches.
+    """Returns N, from the numbers of predictions of the last epoch's trajectories.
 
-    Before the first batch it is 1.
+    Whatever the batches, it is a percentile of means over pairs: a mean over more trajectories
+    varies less, and the longest of them would then be cut off. Before the first batch it is 1.
 
     Example:
-        >>> counts = jnp.array([10.0, 12.0, 11.0, 0.0])
+        >>> counts = jnp.array([[9, 11], [12, 12], [10, 12], [0, 0]])
         >>> int(evaluation_depth(counts, jnp.array([True, True, True, False])))
         13
     """
-    high = jnp.nanpercentile(jnp.where(is_known, counts, jnp.nan), 99.0)
+    first, second = counts[:, ::2], counts[:, 1::2]
+    if counts.shape[1] % 2:  # one is left over, and its own pair
+        second = jnp.concatenate([second, first[:, -1:]], axis=1)
+    means = jnp.where(is_known[:, None], (first + second) / 2, jnp.nan)
+    high = jnp.nanpercentile(means, 99.0)
     return jnp.where(jnp.any(is_known), jnp.round(high), 0.0).astype(jnp.int32) + 1
 
 

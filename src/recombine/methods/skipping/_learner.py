@@ -57,8 +57,8 @@ class SkipTraining(NamedTuple):
     reader: LearnedReader | None  # where one is trained
     optimizer: Any
     order: Int[Array, " items"]  # of this epoch
-    counts: Float[Array, " batches"]  # of the last epoch: predictions per trajectory
-    advances: Float[Array, " batches"]  # and frames per trajectory
+    counts: Int[Array, "batches batch"]  # of the last epoch: predictions of each trajectory
+    advances: Int[Array, "batches batch"]  # and frames
     model_evaluations: Int[Array, ""]
     padded_evaluations: Int[Array, ""]  # with those of trajectories that waited for others
     step: Int[Array, ""]
@@ -149,7 +149,7 @@ class SkipLearner(eqx.Module):
         model_key, reader_key = jr.split(key)
         model = self.model(model_key)
         reader = None if self.learned_reader is None else self.learned_reader(reader_key)
-        blank = jnp.zeros(self.steps_per_epoch)
+        blank = jnp.zeros((self.steps_per_epoch, self.batch_size), jnp.int32)
         return SkipTraining(
             model=model,
             reader=reader,
@@ -196,8 +196,8 @@ class SkipLearner(eqx.Module):
             reader=reader,
             optimizer=optimizer,
             order=order,
-            counts=state.counts.at[place].set(jnp.mean(rollout.num_predictions)),
-            advances=state.advances.at[place].set(jnp.mean(advance)),
+            counts=state.counts.at[place].set(rollout.num_predictions),
+            advances=state.advances.at[place].set(advance),
             model_evaluations=state.model_evaluations + needed,
             padded_evaluations=state.padded_evaluations + made,
             step=state.step + 1,
@@ -331,7 +331,7 @@ class SkipLearner(eqx.Module):
         return chosen | named
 
     def _counters(self, state: SkipTraining) -> Metrics:
-        count = jnp.maximum(jnp.sum(state.counts), 1.0)
+        count = jnp.maximum(jnp.sum(state.counts), 1)
         return {
             "depth": self.depth(state).astype(jnp.float32),
             "mean_skip": jnp.sum(state.advances) / count,

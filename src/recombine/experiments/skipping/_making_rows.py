@@ -1,0 +1,189 @@
+"""What the rows of adaptive skips have in common: metrics, lengths, and how a row is made."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recombine.experiments._row import Metric, Paper, Row, Sample, Variant
+from recombine.experiments._rules import AtLeast, Below, Rule
+from recombine.experiments.skipping._config import SkipConfig
+from recombine.experiments.skipping._pictures import (
+    MOVING_TRAJECTORY,
+    SIDE_BY_SIDE,
+    TIMELINE,
+    TRAJECTORY,
+)
+
+EPOCH = Metric("epoch", "epochs", percent=False)
+EVALUATIONS = Metric("model_evaluations", "training calls of the model", percent=False)
+SOFT = Metric("accuracy_soft", "probability of the true outcome", over=EPOCH)
+BY_EVALUATIONS = replace(SOFT, over=EVALUATIONS)
+HARD = Metric("accuracy_hard", "outcomes that are right", over=EPOCH)
+SKIP = Metric("mean_skip", "frames per prediction", percent=False, over=EPOCH)
+DEPTH = Metric("depth", "predictions of a free run", percent=False, over=EPOCH)
+ON_OLD = Metric("accuracy_soft/zero-bounce", "the same, without bounces", over=EPOCH)
+ON_NEW = Metric("accuracy_soft/standard", "the same, with bounces", over=EPOCH)
+
+STEPS_PER_EPOCH = 250
+PUBLISHED_STEPS = 37_500  # 150 epochs
+ROOM_STEPS = 4_000  # 16 epochs
+FUNNEL_STEPS = 2_500  # 10 epochs
+SWITCH_STEPS = 3_000  # 6 epochs without bounces, 6 with
+SEEDS = 3
+
+ROOMS = "asi/room-runner"
+FUNNELS = "asi/funnel-board"
+SWITCH = "asi/funnel-board-switch"
+
+# Seeds take turns: convolutions of several models at once are grouped ones, which are slow.
+ROOM = SkipConfig(task="room-runner", vectorize_seeds=False)  # Table A.1
+FUNNEL = SkipConfig(  # Table A.2, but for the architecture
+    task="funnel-board",
+    exploration_steps=15_000,
+    architecture="strided",
+    kernels=32,
+    vectorize_seeds=False,
+)
+FUNNEL_BASELINE = {"learning_rate": 7.5e-4}  # of all other methods, in Table A.2
+NO_EXPLORATION: dict[str, Any] = {"longest_skip": 18, "exploration_steps": 0}
+ALIGNED_STEPS = 60  # fewer than a trajectory has frames: a free run costs less
+
+QUICK: dict[str, Any] = {
+    "frames": "vectors",
+    "batch_size": 8,
+    "learning_rate": 1e-3,
+    "schedule_steps": 2_000,
+    "exploration_steps": 1_000,
+    "sampling_steps": 2_000,
+    "decay_every": 1_200,
+    "num_validation": 200,
+    "num_watched": 100,
+    "vectorize_seeds": True,
+}
+QUICK_SWITCH = {"decay_every": 800}  # before the switch, as in the published run
+
+
+class EqualCalls(NamedTuple):
+    """Quick runs in which every method calls the model about as often in training."""
+
+    asi: int  # steps of adaptive skips
+    no_exploration: int
+    fixed: tuple[int, int, int]  # of every frame, every 2nd, every 3rd
+    calls: str
+
+    @property
+    def note(self) -> str:
+        """Says so."""
+        return (
+            f"{QUICK_NOTE}; about {self.calls} training calls of the model for every method, as on "
+            "the axis of Fig. 2.10, and not equally many steps"
+        )
+
+
+QUICK_NOTE = (
+    "place and velocity in place of images, a small network that sees what is near, batches of 8"
+)
+ROOM_QUICK = EqualCalls(500, 420, (78, 156, 235), "38,000")
+FUNNEL_QUICK = EqualCalls(2_000, 880, (220, 440, 660), "210,000")
+TINY: dict[str, Any] = {
+    "frames": "vectors",
+    "num_train": 4,
+    "num_validation": 3,
+    "hidden": (4,),
+    "num_watched": 2,
+}
+
+
+def _make_learner(config: SkipConfig, steps: int) -> Any:
+    from recombine.experiments.skipping._learners import make_skip_learner  # loads JAX
+
+    return make_skip_learner(config, steps)
+
+
+def _sample(config: SkipConfig) -> Mapping[str, np.ndarray]:
+    from recombine.experiments.skipping._learners import sample_trajectory  # loads JAX
+
+    return sample_trajectory(config)
+
+
+def fixed(skip: int) -> dict[str, Any]:
+    """Returns the settings of a model that predicts every `skip`-th frame."""
+    return {"shortest_skip": skip, "longest_skip": skip, "exploration_steps": 0}
+
+
+def make_row(
+    row_id: str,
+    claim: str,
+    method: str,
+    config: SkipConfig,
+    paper: Paper,
+    rule: Rule,
+    quick: Rule | None,
+    *,
+    steps: int,
+    num_seeds: int = SEEDS,
+    eval_every: int = STEPS_PER_EPOCH // 2,
+    note: str = "",
+    also: tuple[Metric, ...] = (BY_EVALUATIONS, HARD, SKIP, DEPTH),
+    quick_steps: int = FUNNEL_QUICK.asi,
+    quick_note: str = QUICK_NOTE,
+    quick_changes: Mapping[str, Any] = MappingProxyType({}),
+) -> Row:
+    """Makes a row with its three variants; the quick one has vectors in place of images."""
+    kept = {} if config.exploration_steps else {"exploration_steps": 0}
+    small = replace(config, **QUICK | kept | dict(quick_changes))
+    short = min(config.longest_skip, 8)
+    return Row(
+        id=row_id,
+        claim=claim,
+        method=method,
+        make_learner=_make_learner,
+        metric=SOFT,
+        also=also,
+        paper=paper,
+        full=Variant(config, steps, eval_every, num_seeds, rule, note),
+        quick=None
+        if quick is None
+        else Variant(small, quick_steps, quick_steps // 10, 2, quick, quick_note),
+        tiny=Variant(
+            replace(config, **TINY | kept, longest_skip=short),
+            2,
+            2,
+            1,
+            AtLeast(0.0),
+            "for tests: too small to show anything",
+        ),
+        pictures=(TIMELINE,),
+        animations=(SIDE_BY_SIDE,),
+        sample=Sample(_sample, (TRAJECTORY,), (MOVING_TRAJECTORY,)),
+    )
+
+
+def epochs(steps: int) -> str:
+    """Says how long a run is."""
+    return (
+        f"{steps // STEPS_PER_EPOCH} epochs in place of 150, with all schedules scaled down alike"
+    )
+
+
+ONE_ROOM_MODEL = "the strided model with 48 kernels for every method"
+ONE_FUNNEL_MODEL = "the strided model with 32 kernels for every method"
+ROOM_NOTE = f"{epochs(ROOM_STEPS)}; {ONE_ROOM_MODEL}"
+FUNNEL_NOTE = f"{epochs(FUNNEL_STEPS)}; {ONE_FUNNEL_MODEL}"
+OWN = "not in the thesis: proposed in §2.5 and left open"
+ALIGNED_NOTE = (
+    "the first half as the full method, alignment after that; at most 60 predictions in one"
+)
+
+
+def figure(words: str) -> Paper:
+    """Returns what the two figures of learning curves show, in words."""
+    return Paper("Fig. 2.9 and 2.10, a picture; §2.3.3", words=words, n=8)
+
+
+def fewer_calls(row: str) -> Rule:
+    """Asks for fewer training calls of the model than another row makes."""
+    return Below(row, metric="model_evaluations")
