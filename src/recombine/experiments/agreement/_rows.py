@@ -2,6 +2,7 @@
 
 from recombine.experiments._row import System
 from recombine.experiments.agreement._cifar_rows import CIFAR_CLEAN, CIFAR_NOISE, CIFAR_RANDOM
+from recombine.experiments.agreement._cloning_rows import CLONING
 from recombine.experiments.agreement._correlation_rows import CORRELATIONS
 from recombine.experiments.agreement._environment_rows import ENVIRONMENTS
 from recombine.experiments.agreement._search_rows import SEARCHES
@@ -16,7 +17,7 @@ AGREEMENT = System(
     groups=(
         *(THEORY, LINREG),
         *(SYNTHETIC, ABLATIONS, SEARCHES, ENVIRONMENTS, CORRELATIONS),
-        *(CIFAR_RANDOM, CIFAR_CLEAN, CIFAR_NOISE),
+        *(CIFAR_RANDOM, CIFAR_CLEAN, CIFAR_NOISE, CLONING),
     ),
     demo=(AND_MASK, PLAIN),
 )

@@ -155,7 +155,7 @@ class SearchLearner(eqx.Module):
             learner = self._learner(size, state.trials[number], state.split)
             keys = jr.split(jr.fold_in(key, number), self._epoch_steps(size))
             new = _train(learner, state.training[number], keys)
-            broken = state.diverged[number] | ~_is_finite(new.model)
+            broken = state.diverged[number] | ~is_finite(new.model)
             held = jax.tree.map(
                 lambda old, now, broken=broken: jnp.where(broken, old, now),
                 state.training[number],
@@ -351,5 +351,6 @@ def _train(
     return jax.lax.scan(body, training, keys)[0]
 
 
-def _is_finite(model: PyTree[Any]) -> Bool[Array, ""]:
+def is_finite(model: PyTree[Any]) -> Bool[Array, ""]:
+    """Whether all numbers of a network are finite."""
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(model)]))
