@@ -22,6 +22,7 @@ from recombine.experiments import find_row
 
 ROW = "ldt/mujoco/hopper/ldt"
 INNER_STEPS = (24, 96, 384)
+NO_TRITON = (("xla_gpu_enable_triton_gemm", False),)
 SMALL: dict[str, Any] = {
     "hidden": (16,) * 3,
     "teacher_maps": (8, 8),
@@ -57,7 +58,7 @@ def _times(*, on_cpu: bool) -> list[dict]:
         "within": (within, many),
         "everything": (make_learner(on_cpu=on_cpu, keep="everything"), many),
         "leaves": (_training(learner, packed=False), many),
-        "triton": (replace(learner, compiler_options=()), many),
+        "cublas": (replace(learner, compiler_options=NO_TRITON), many),
         "segments": (make_learner(on_cpu=on_cpu, keep="segments"), many),
         "highest": (make_learner(on_cpu=on_cpu, precision="highest"), many),
     }
@@ -82,7 +83,7 @@ def _times(*, on_cpu: bool) -> list[dict]:
         "everything": "everything kept for the backward pass",
         "segments": "only the starts of segments kept",
         "leaves": "the student of the inner loop leaf by leaf",
-        "triton": "with Triton kernels for products",
+        "cublas": "without Triton kernels for products",
         "highest": "products in full single precision",
     }
     lines += [
