@@ -33,17 +33,22 @@ def run_plainly(layer, x, lengths, direction, hidden, cell):
     return outputs, last
 
 
+@pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("directions", [1, 2])
-def test_layers_equal_a_plain_loop(directions):
+def test_layers_equal_a_plain_loop(directions, masked):
     layer_key, x_key, h_key, c_key = jr.split(jr.key(0), 4)
     layer = LSTM(3, 4, directions, key=layer_key)
     x = jr.normal(x_key, (6, 5, 3))
-    start = jr.normal(h_key, (directions, 5, 4)), jr.normal(c_key, (directions, 5, 4))
+    start = np.zeros((directions, 5, 4)), np.zeros((directions, 5, 4))
     lengths = np.array([6, 1, 0, 3, 5])
+    if not masked:
+        start = jr.normal(h_key, (directions, 5, 4)), jr.normal(c_key, (directions, 5, 4))
+        lengths = np.array([6] * 5)
 
     @eqx.filter_jit
     def run(layer, x, start, lengths):
-        return layer.run(layer.gates(x, Numerics()), start, lengths, Numerics())
+        arguments = (None, lengths) if masked else (start, None)
+        return layer.run(layer.gates(x, Numerics()), *arguments, Numerics())
 
     outputs, (hidden, cell) = run(layer, x, start, jnp.asarray(lengths))
     plain = jax.tree.map(np.asarray, layer)
@@ -78,6 +83,8 @@ def test_the_written_gradient_is_the_derivative(masked):
     layer = LSTM(3, 4, 2, key=keys[0])
     gates = jr.normal(keys[1], (5, 2, 3, 16))
     start = jr.normal(keys[2], (2, 3, 4)), jr.normal(keys[3], (2, 3, 4))
+    if masked:
+        start = jax.tree.map(jnp.zeros_like, start)
     lengths = jnp.array([5, 2, 4]) if masked else jnp.array([5, 5, 5])
     weights = [
         jr.normal(key, shape)
@@ -85,7 +92,8 @@ def test_the_written_gradient_is_the_derivative(masked):
     ]
 
     def ours(layer, gates, start):
-        outputs, last = layer.run(gates, start, lengths if masked else None, Numerics())
+        arguments = (None, lengths) if masked else (start, None)
+        outputs, last = layer.run(gates, *arguments, Numerics())
         return sum(jnp.sum(a * b) for a, b in zip((outputs, *last), weights, strict=True))
 
     def plain(layer, gates, start):
@@ -93,8 +101,9 @@ def test_the_written_gradient_is_the_derivative(masked):
         outputs = jnp.swapaxes(outputs, 0, 1)
         return sum(jnp.sum(a * b) for a, b in zip((outputs, *last), weights, strict=True))
 
+    argnums = (0, 1) if masked else (0, 1, 2)
     found, wanted = (
-        jax.jit(jax.grad(f, argnums=(0, 1, 2)))(layer, gates, start) for f in (ours, plain)
+        jax.jit(jax.grad(f, argnums=argnums))(layer, gates, start) for f in (ours, plain)
     )
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
@@ -125,6 +134,13 @@ def test_unrolling_and_seeds_change_nothing():
     for i in range(3):
         layer = jax.tree.map(lambda leaf, i=i: leaf[i], layers)
         np.testing.assert_allclose(together[i], single(layer, Numerics()), atol=1e-6)
+
+
+def test_refuses_a_start_with_lengths():
+    layer = LSTM(3, 4, 1, key=jr.key(0))
+    start = jnp.zeros((1, 2, 4)), jnp.zeros((1, 2, 4))
+    with pytest.raises(ValueError, match="`start` must be None"):
+        layer.run(jnp.zeros((5, 1, 2, 16)), start, jnp.array([5, 3]), Numerics())
 
 
 def test_refuses_three_directions():

@@ -34,7 +34,8 @@ class Seq2SeqLearner(eqx.Module):
     compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = (
         ("xla_gpu_enable_triton_gemm", False),
     )
-    """XLA would time Triton kernels for dozens of small products, to no gain in the steps."""
+    """XLA would time Triton kernels for dozens of small products. On an H200 that took 70 s of a row
+    that compiles in 34 s without; steps were a quarter faster, which pays after some 20,000."""
 
     source: EpisodeSource
     architecture: Architecture = eqx.field(static=True)

@@ -23,6 +23,9 @@ from recombine.methods.seq2seq._layers import embed, matmul, uniform
 
 State = tuple[Float[Array, "*rows m"], Float[Array, "*rows m"]]
 
+SHUT = 1e4
+"""What a gate adds up to where it is entirely shut (or, with the other sign, open)."""
+
 
 class LSTM(eqx.Module):
     """One LSTM layer in one or two directions; directions are stacked along the first axis."""
@@ -80,21 +83,28 @@ class LSTM(eqx.Module):
     ) -> tuple[Float[Array, "steps directions items m"], State]:
         """Runs over a whole sequence; the second direction reads it from its end.
 
-        With `lengths`, steps beyond the end leave the state alone and put out zeros, so that the
-        second direction starts at the last real token. Starts from zeros if `start` is `None`.
+        With `lengths`, steps beyond the end put out zeros, the last state is that of the last real
+        token, and the second direction starts there. Starts from zeros if `start` is `None`, as it
+        must be with `lengths`.
         """
         steps, directions, items, _ = gates.shape
-        zeros = jnp.zeros((directions, items, self.size), gates.dtype)
         if start is None:
+            zeros = jnp.zeros((directions, items, self.size), gates.dtype)
             start = zeros, zeros
-        mask = None
+        elif lengths is not None:
+            raise ValueError("with `lengths`, a layer starts from zeros: `start` must be None")
         if lengths is not None:
-            is_real = (jnp.arange(steps)[:, None] < lengths[None])[:, None, :, None]
-            mask = jnp.broadcast_to(is_real, (steps, directions, items, 1)).astype(gates.dtype)
-            mask = _flip_second(mask)
-        result: Any = _recur(_flip_second(gates), self.hidden_weight, *start, mask, numerics)
+            gates = _still_beyond(gates, lengths)
+        result: Any = _recur(_flip_second(gates), self.hidden_weight, *start, numerics)
         outputs, last = result
-        return _flip_second(outputs), last
+        outputs = _flip_second(outputs)
+        if lengths is None:
+            return outputs, last
+        position = jnp.arange(steps)[:, None, None, None]
+        ends = lengths[None, None, :, None]
+        outputs = jnp.where(position < ends, outputs, 0)
+        forward = jnp.sum(jnp.where(position == ends - 1, outputs[:, :1], 0), axis=0)
+        return outputs, (jnp.concatenate([forward, outputs[0, 1:]]), last[1])
 
     def step(self, gates: Float[Array, "1 items gates"], state: State, numerics: Numerics) -> State:
         """Takes one step in one direction, given the projected input."""
@@ -106,6 +116,20 @@ def _flip_second(x: Float[Array, "steps directions items m"]) -> Float[Array, ".
     if x.shape[1] == 1:
         return x
     return jnp.stack([x[:, 0], x[::-1, 1]], axis=1)
+
+
+def _still_beyond(
+    gates: Float[Array, "steps directions items gates"], lengths: Int[Array, " items"]
+) -> Float[Array, "steps directions items gates"]:
+    """Shuts the input gate beyond the end and opens the forget gate: cells stay as they are.
+
+    From zeros, hidden states stay zero, too. So the loop needs no mask, which would cost it a
+    kernel in every step on a GPU.
+    """
+    is_real = jnp.arange(gates.shape[0])[:, None] < lengths[None]
+    shut_open = jnp.array([-SHUT, SHUT, 0, 0], gates.dtype)
+    still = jnp.repeat(shut_open, gates.shape[-1] // 4)
+    return jnp.where(is_real[:, None, :, None], gates, still[None, None, None])
 
 
 def activate(gates: Array) -> Array:
@@ -123,53 +147,41 @@ def update(activations: Array, cell: Array) -> State:
     return o * jnp.tanh(cell), cell
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _recur(gates, weight, hidden, cell, mask, numerics):
-    """Scans the recurrence; `mask` is 1 at real steps, or `None` where all are."""
-    outputs, last, _ = _forward(gates, weight, hidden, cell, mask, numerics)
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _recur(gates, weight, hidden, cell, numerics):
+    """Scans the recurrence."""
+    outputs, last, _ = _forward(gates, weight, hidden, cell, numerics)
     return outputs, last
 
 
-def _forward(gates, weight, hidden, cell, mask, numerics):
-    def step(state, inputs):
-        gates, mask = inputs
+def _forward(gates, weight, hidden, cell, numerics):
+    def step(state, gates):
         hidden, cell = state
         activations = activate(gates + matmul(hidden, weight, numerics))
-        new_hidden, new_cell = update(activations, cell)
-        if mask is None:
-            return (new_hidden, new_cell), (activations, new_hidden, new_cell)
-        new_hidden = jnp.where(mask > 0, new_hidden, hidden)
-        new_cell = jnp.where(mask > 0, new_cell, cell)
-        return (new_hidden, new_cell), (activations, new_hidden, new_cell)
+        hidden, cell = update(activations, cell)
+        return (hidden, cell), (activations, hidden, cell)
 
-    last, saved = jax.lax.scan(step, (hidden, cell), (gates, mask), unroll=numerics.unroll)
-    outputs = saved[1] if mask is None else saved[1] * mask
-    return outputs, last, saved
+    last, saved = jax.lax.scan(step, (hidden, cell), gates, unroll=numerics.unroll)
+    return saved[1], last, saved
 
 
-def _recur_fwd(gates, weight, hidden, cell, mask, numerics):
-    outputs, last, saved = _forward(gates, weight, hidden, cell, mask, numerics)
-    return (outputs, last), (weight, hidden, cell, mask, saved)
+def _recur_fwd(gates, weight, hidden, cell, numerics):
+    outputs, last, saved = _forward(gates, weight, hidden, cell, numerics)
+    return (outputs, last), (weight, hidden, cell, saved)
 
 
 def _recur_bwd(numerics, residuals, grads):
-    weight, hidden, cell, mask, (activations, hiddens, cells) = residuals
+    weight, hidden, cell, (activations, hiddens, cells) = residuals
     grad_outputs, grad_last = grads
-    if mask is not None:
-        grad_outputs = grad_outputs * mask
     previous_hidden = jnp.concatenate([hidden[None], hiddens[:-1]])
     previous_cell = jnp.concatenate([cell[None], cells[:-1]])
     transposed = jnp.swapaxes(weight, -1, -2)
 
     def step(carry, inputs):
         grad_hidden, grad_cell = carry
-        grad_output, activations, cell, previous, mask = inputs
+        grad_output, activations, cell, previous = inputs
         i, f, g, o = jnp.split(activations, 4, axis=-1)
         grad_hidden = grad_hidden + grad_output
-        kept_hidden, kept_cell = 0.0, 0.0
-        if mask is not None:
-            kept_hidden, kept_cell = grad_hidden * (1 - mask), grad_cell * (1 - mask)
-            grad_hidden, grad_cell = grad_hidden * mask, grad_cell * mask
         squashed = jnp.tanh(cell)
         grad_cell = grad_cell + grad_hidden * o * (1 - squashed * squashed)
         grad_gates = jnp.concatenate(
@@ -181,15 +193,14 @@ def _recur_bwd(numerics, residuals, grads):
             ],
             axis=-1,
         )
-        grad_hidden = matmul(grad_gates, transposed, numerics) + kept_hidden
-        return (grad_hidden, grad_cell * f + kept_cell), grad_gates
+        return (matmul(grad_gates, transposed, numerics), grad_cell * f), grad_gates
 
-    inputs = (grad_outputs, activations, cells, previous_cell, mask)
+    inputs = (grad_outputs, activations, cells, previous_cell)
     (grad_hidden, grad_cell), grad_gates = jax.lax.scan(
         step, grad_last, inputs, reverse=True, unroll=numerics.unroll
     )
     grad_weight = outer(previous_hidden, grad_gates, numerics)
-    return grad_gates, grad_weight, grad_hidden, grad_cell, None
+    return grad_gates, grad_weight, grad_hidden, grad_cell
 
 
 def outer(left: Array, right: Array, numerics: Numerics) -> Array:
