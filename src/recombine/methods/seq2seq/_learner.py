@@ -35,7 +35,7 @@ class Seq2SeqLearner(eqx.Module):
         ("xla_gpu_enable_triton_gemm", False),
     )
     """XLA would time Triton kernels for dozens of small products: on an H200, 70 s of compilation
-    where 34 s are enough. Steps get a quarter faster by it, which pays after some 20,000 of them."""
+    where 34 s are enough. Steps get a quarter faster by it, which pays after some 20,000."""
 
     source: EpisodeSource
     architecture: Architecture = eqx.field(static=True)
