@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from recombine.methods.skipping import (
+    Convolution,
     VectorModel,
     VectorModelShape,
     VideoModel,
@@ -49,6 +50,20 @@ def test_no_pixel_sees_further_than_the_receptive_field(architecture, reach):
     changed = influence(architecture)
     far = np.argwhere(changed) - 16
     assert np.abs(far).max() == reach
+
+
+@pytest.mark.parametrize("shape", [(9, 7), (4, 6)])
+def test_dilated_and_transposed_convolutions_are_what_they_are_called(shape):
+    image = jr.normal(jr.key(0), (*shape, 2))
+    settings = {"padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+    dilated = Convolution(7, 2, 3, key=jr.key(1), dilation=2)
+    expected = jax.lax.conv_general_dilated(
+        image[None], dilated.weight, (1, 1), rhs_dilation=(2, 2), **settings
+    )
+    np.testing.assert_allclose(dilated(image), expected[0], atol=1e-5)
+    transposed = Convolution(5, 2, 3, key=jr.key(2), stride=2, is_transposed=True)
+    expected = jax.lax.conv_transpose(image[None], transposed.weight, (2, 2), **settings)
+    np.testing.assert_allclose(transposed(image), expected[0], atol=1e-5)
 
 
 def test_the_strided_model_sees_about_as_far():
@@ -125,3 +140,8 @@ def test_images_may_have_other_channels_than_three():
     assert model(jnp.full((4, 5, 1), 0.5)).shape == (4, 5, 1)
     with pytest.raises(ValueError, match="`channels` must be at least 1; got 0"):
         VideoModelShape(channels=0)
+
+
+def test_a_transposed_convolution_doubles_an_image():
+    with pytest.raises(ValueError, match="5 x 5 weights and a stride of 2; got a size of 7"):
+        Convolution(7, 2, 3, key=jr.key(0), stride=2, is_transposed=True)

@@ -46,6 +46,11 @@ class Convolution(eqx.Module):
         dilation: int = 1,
         is_transposed: bool = False,
     ):
+        if is_transposed and (size, stride) != (5, 2):
+            raise ValueError(
+                f"a transposed convolution has 5 x 5 weights and a stride of 2; got a size of "
+                f"{size} and a stride of {stride}"
+            )
         bound = (6.0 / (size * size * inputs)) ** 0.5
         shape = (size, size, inputs, outputs)
         self.weight = jr.uniform(key, shape, minval=-bound, maxval=bound)
@@ -60,23 +65,67 @@ class Convolution(eqx.Module):
         if precision == "bfloat16":
             image, weight = image.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
             bias = bias.astype(jnp.bfloat16)
-        strides = (self.stride, self.stride)
         rounding = jax.lax.Precision.HIGHEST if precision == "highest" else None
         if self.is_transposed:
-            result = jax.lax.conv_transpose(
-                image[None], weight, strides, "SAME", dimension_numbers=LAYOUT, precision=rounding
-            )
+            result = _convolve_transposed(image, weight, rounding)
+        elif self.dilation > 1:
+            result = _convolve_dilated(image, weight, self.dilation, rounding)
         else:
-            result = jax.lax.conv_general_dilated(
-                image[None],
-                weight,
-                strides,
-                "SAME",
-                rhs_dilation=(self.dilation, self.dilation),
-                dimension_numbers=LAYOUT,
-                precision=rounding,
-            )
-        return result[0] + bias[None, None]
+            result = _convolve(image[None], weight, rounding, self.stride)[0]
+        return result + bias[None, None]
+
+
+def _convolve(
+    images: Float[Array, "batch height width inputs"],
+    weight: Float[Array, "rows columns inputs outputs"],
+    rounding: jax.lax.Precision | None,
+    stride: int = 1,
+) -> Float[Array, "batch tall wide outputs"]:
+    return jax.lax.conv_general_dilated(
+        images, weight, (stride, stride), "SAME", dimension_numbers=LAYOUT, precision=rounding
+    )
+
+
+# The gradient of a dilated or transposed convolution with respect to its weights is one that
+# compilers for GPUs do not recognize: they run it with a window as large as the image. The two
+# below are the same sums as convolutions without dilation, whose gradients are fast.
+
+
+def _convolve_dilated(
+    image: Float[Array, "height width inputs"],
+    weight: Float[Array, "rows columns inputs outputs"],
+    dilation: int,
+    rounding: jax.lax.Precision | None,
+) -> Float[Array, "height width outputs"]:
+    """Convolves every `dilation`-th pixel with every `dilation`-th, as so many small images."""
+    height, width, channels = image.shape
+    tall, wide = -(-height // dilation), -(-width // dilation)
+    fill = ((0, tall * dilation - height), (0, wide * dilation - width), (0, 0))
+    parts = jnp.pad(image, fill).reshape(tall, dilation, wide, dilation, channels)
+    small = parts.transpose(1, 3, 0, 2, 4).reshape(dilation**2, tall, wide, channels)
+    result = _convolve(small, weight, rounding)
+    whole = result.reshape(dilation, dilation, tall, wide, -1).transpose(2, 0, 3, 1, 4)
+    return whole.reshape(tall * dilation, wide * dilation, -1)[:height, :width]
+
+
+def _convolve_transposed(
+    image: Float[Array, "height width inputs"],
+    weight: Float[Array, "5 5 inputs outputs"],
+    rounding: jax.lax.Precision | None,
+) -> Float[Array, "2*height 2*width outputs"]:
+    """Doubles the size of an image by a transposed convolution, as `jax.lax.conv_transpose` does.
+
+    Of the five weights along an axis, pixels 2i + 1 of the output take the first, third and fifth,
+    pixels 2i the second and fourth: one convolution with 3 x 3 pixels has four outputs in one.
+    """
+    height, width, inputs = image.shape
+    outputs = weight.shape[-1]
+    six = jnp.pad(weight, ((0, 1), (0, 1), (0, 0), (0, 0)))
+    split = six.reshape(3, 2, 3, 2, inputs, outputs)[:, ::-1, :, ::-1]
+    small = split.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, inputs, 4 * outputs)
+    result = _convolve(image[None], small, rounding)[0]
+    parts = result.reshape(height, width, 2, 2, outputs).transpose(0, 2, 1, 3, 4)
+    return parts.reshape(2 * height, 2 * width, outputs)
 
 
 class VideoModel(eqx.Module):
