@@ -64,7 +64,7 @@ def _overhead(learner: SkipLearner, state: Any, size: str, rounds: int) -> list[
     made = step(state, jr.key(1))[0]
     num_steps = int(made.padded_evaluations - state.padded_evaluations) // learner.batch_size
     place = int(state.step) % learner.steps_per_epoch
-    num_frames = float(made.advances[place]) * learner.batch_size
+    num_frames = float(jnp.sum(made.advances[place]))
     alone = _model_alone(learner, num_steps)
     first = as_floats(learner.phases[0].train.frames[: learner.batch_size, 0])
     times = side_by_side(
@@ -122,17 +122,18 @@ def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> lis
     batch = learner.phases[0].train.batch(jnp.arange(learner.batch_size))
     coins = flip_coins(jr.key(0), batch.frames.shape[1] - 1, learner.batch_size)
 
-    def gradient(model: VideoModel) -> Any:
-        return eqx.filter_grad(
-            lambda model: skip_loss(
-                model, batch, coins, skips=learner.skips, exploration=1.0, truth=1.0
+    def gradient(model: VideoModel, chunk: int | None) -> Any:
+        def loss(model: VideoModel) -> jax.Array:
+            return skip_loss(
+                model, batch, coins, skips=learner.skips, exploration=1.0, truth=1.0, chunk=chunk
             )[0]
-        )(model)
 
-    programs: list[Any] = [eqx.filter_jit(gradient), eqx.filter_jit(lambda model: gradient(model))]
-    early = programs[0].lower(state.model).compile()
+        return eqx.filter_grad(loss)(model)
+
+    jit: Any = eqx.filter_jit
+    early = jit(lambda model: gradient(model, learner.chunk)).lower(state.model).compile()
     with _no_early_exit():
-        whole = programs[1].lower(state.model).compile()
+        whole = jit(lambda model: gradient(model, None)).lower(state.model).compile()
     times = side_by_side(
         {
             "early": lambda: jax.block_until_ready(early(state.model)),
