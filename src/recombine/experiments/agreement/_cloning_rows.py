@@ -53,7 +53,6 @@ SUBSTITUTE = (
     "small network; random settings in the place of 1,024 that a search proposes. The best trials, "
     "and the best moment of each, are chosen by the test states themselves, as in the thesis"
 )
-KEPT = "64 levels with 1,000 states each, 2,000 test states of as many unseen levels; "
 
 
 def _make_learner(config: CloningConfig, steps: int) -> Any:
