@@ -35,9 +35,9 @@ class Source:
     sets = ("all",)
 
 
-def learner_of(num_steps):
+def learner_of(num_steps, pull=0.0):
     inner = InnerLoop(
-        1.0, num_steps=num_steps, optimizer="gauss-newton", order="first", damping=1e-3
+        1.0, num_steps=num_steps, optimizer="gauss-newton", order="first", damping=1e-3, pull=pull
     )
     return MetaLearner(Source(), STUDENT, SquaredError(), inner)  # pyright: ignore
 
@@ -49,9 +49,11 @@ def test_a_handful_of_steps_finds_the_latent_that_made_the_targets():
         inputs, latent = jr.normal(key, (40, 4)), jnp.array([0.5, 1.0, 0.8])
         support = Examples(inputs, model.predict(latent, inputs))
         adapted = learner_of(8).adapt(model, support, key)
-        return latent, adapted.params, adapted.losses, adapted.finite
+        held = learner_of(8, pull=1e4).adapt(model, support, key).params - model.first.value
+        return latent, adapted.params, adapted.losses, adapted.finite, held
 
-    latent, params, losses, finite = found(jr.key(0))
+    latent, params, losses, finite, held = found(jr.key(0))
+    np.testing.assert_allclose(held, 0, atol=1e-3)  # a strong pull leaves it at its start
     np.testing.assert_allclose(params, latent, atol=1e-4)
     assert losses.shape == (8,)
     assert losses[-1] < 1e-6 * losses[0]

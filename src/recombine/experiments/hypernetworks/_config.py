@@ -62,6 +62,7 @@ class TheoryConfig:
     inner_steps: Count = 300
     inner_rate: Rate = 3e-3  # of Gauss-Newton: the length of a step, 1 being the whole of it
     damping: Rate = 1e-2  # of Gauss-Newton steps, as a share of the mean curvature
+    pull: NotNegative = 0.0  # of Gauss-Newton steps, towards the start: keeps latents from drifting
     long_inner_steps: Count = 2_000  # tells failing to infer from failing to identify
     outer_rate: Rate = 1e-3
     weight_decay: NotNegative = 0.0

@@ -149,6 +149,7 @@ def make_theory_learner(config: TheoryConfig, steps: int) -> TheoryLearner:
         order="first",
         optimizer=config.inner_optimizer,
         damping=config.damping,
+        pull=config.pull,
     )
     outer = OuterLoop(
         learning_rate=config.outer_rate,

@@ -83,6 +83,7 @@ def descend(
             batches=batches,
             rate=loop.learning_rate,
             damping=loop.damping,
+            pull=loop.pull,
         )
 
     def loss(task: Any, batch: Any) -> Float[Array, ""]:

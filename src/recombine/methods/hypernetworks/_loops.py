@@ -45,6 +45,8 @@ class InnerLoop(eqx.Module):
     optimizer: InnerOptimizer = eqx.field(static=True, default="adamw")
     damping: Float[Array, ""] = eqx.field(converter=_number, default=1e-2)
     """Of Gauss-Newton steps, as a share of the mean curvature; other optimizers have none."""
+    pull: Float[Array, ""] = eqx.field(converter=_number, default=0.0)
+    """Of Gauss-Newton steps too: towards the start, where nothing else says where to be."""
     order: Order = eqx.field(static=True, default="second")
     keep: Keep = eqx.field(static=True, default="steps")
     minibatch_by: MinibatchBy = eqx.field(static=True, default="weights")
