@@ -173,9 +173,9 @@ def test_levels_stay_when_others_are_added(drawn):
 
 def test_levels_are_drawn_one_beside_the_other(drawn):
     shown = side_scroller.draw_states(drawn[0].images[:2, :3], pixels=2)
-    assert shown.shape == (2 * 33 - 1, 3 * 33 - 1, 3)
+    assert shown.shape == (2 * 36 - 4, 3 * 36 - 4, 3)
     assert (shown[:32:2, :32:2] == drawn[0].images[0, 0]).all()
-    assert (side_scroller.draw_states(drawn[0].images[1, :3], pixels=2) == shown[33:]).all()
+    assert (side_scroller.draw_states(drawn[0].images[1, :3], pixels=2) == shown[36:]).all()
 
 
 def test_what_makes_no_sense_is_refused():

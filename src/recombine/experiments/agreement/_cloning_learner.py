@@ -229,9 +229,9 @@ def draw_trials(config: CloningConfig, key: PRNGKeyArray) -> Trial:
 
 def sample_levels(config: CloningConfig) -> dict[str, np.ndarray]:
     """Returns a picture of the first states of a few levels."""
-    levels, states = min(6, config.num_levels), min(8, config.num_states)
+    levels, states = min(4, config.num_levels), min(5, config.num_states)
     drawn = side_scroller.sample_training_states(jr.key(0), num_levels=levels, num_states=states)
-    return {"states": side_scroller.draw_states(drawn.images)}
+    return {"states": side_scroller.draw_states(drawn.images, pixels=8)}
 
 
 def make_cloning_learner(config: CloningConfig, steps: int) -> CloningLearner:

@@ -40,7 +40,7 @@ TRIALS = Picture(
     draw_trials,
     ("trial_lowest_test_kl", "trial_last_train_kl", "trial_diverged"),
 )
-STATES = Picture("states of six levels, one in a row", draw_levels, ("states",))
+STATES = Picture("states of four levels, one in each row", draw_levels, ("states",))
 
 QUICK: dict[str, Any] = {"hidden_units": 64, "batch_size": 128, "num_trials": 64}
 TINY: dict[str, Any] = {
