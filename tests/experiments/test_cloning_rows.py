@@ -174,6 +174,8 @@ def test_the_lowest_loss_is_remembered_and_what_diverges_is_held(searched):
         for name, value in jax.jit(learner.inspect)(states[-1], jr.key(0)).items()
     }
     assert all(value.shape == (3,) for value in shown.values())
+    assert {"trial_b3", "trial_threshold"} <= set(shown)
+    assert "trial_decays_after" not in shown  # the mask's decay is always after its step
     [picture] = find_row("ilc/cloning/adam").pictures
     assert set(picture.needs) <= set(shown)
     axes = Figure().add_subplot()

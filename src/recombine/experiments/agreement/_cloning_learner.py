@@ -144,9 +144,13 @@ class CloningLearner(eqx.Module):
         }
 
     def inspect(self, state: Cloning, key: PRNGKeyArray) -> dict[str, Array]:
-        """Returns settings and losses of all trials, each an array over trials."""
+        """Returns the settings that were read and the losses of all trials, arrays over trials."""
+        unread = {"adam": ("b3", "threshold"), "temporal-and-mask": ("decays_after",)}
+        settings = state.trials._asdict()
+        for name in unread[self.config.method]:
+            del settings[name]
         shown = {
-            **state.trials._asdict(),
+            **settings,
             "lowest_test_kl": state.lowest,
             "lowest_epoch": state.lowest_epoch,
             "last_test_kl": state.test_kl,

@@ -11,7 +11,10 @@ SHOWN = 5.0  # trials that do worse than so many times the best are drawn at the
 
 
 def draw_trials(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Draws the losses of all trials, sorted by the lowest on the test states."""
+    """Draws the losses of all trials, sorted by the lowest on the test states.
+
+    Those that diverged are crossed.
+    """
     test, train = arrays["trial_lowest_test_kl"], arrays["trial_last_train_kl"]
     order = np.argsort(test)
     rank = np.arange(len(test)) + 1
@@ -23,10 +26,13 @@ def draw_trials(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
     axes.plot(rank[broken], np.minimum(test[order][broken], most), "x", color="black", markersize=5)
     axes.set_ylim(0, 1.02 * most)
     axes.set_xlabel(f"{len(test)} trials, sorted")
-    axes.set_title("KL: lowest on test full, last in training hollow, diverged crossed",
-                   fontsize=7.5)  # fmt: skip
-    axes.text(0.02, 0.98, _describe(arrays, int(order[0])), fontsize=6, va="top",
-              transform=axes.transAxes)  # fmt: skip
+    axes.set_title("lowest test KL full, training hollow", fontsize=7.5)
+    axes.text(
+        *(0.02, 0.98, _describe(arrays, int(order[0]))),
+        fontsize=6,
+        va="top",
+        transform=axes.transAxes,
+    )
 
 
 def draw_levels(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
@@ -42,4 +48,4 @@ def _describe(arrays: Mapping[str, np.ndarray], trial: int) -> str:
         for name in ("learning_rate", "b1", "weight_decay", "b3", "threshold")
         if f"trial_{name}" in arrays
     }
-    return "best: " + ", ".join(f"{name} {value}" for name, value in number.items())
+    return "best:\n" + "\n".join(f"{name} {value}" for name, value in number.items())
