@@ -51,7 +51,7 @@ SOLVED: dict[str, Any] = {
     "inner_optimizer": "gauss-newton",
     "inner_steps": 6,
     "inner_rate": 1.0,
-    "pull": 1e-5,
+    "pull": 1e-6,
     "long_inner_steps": 24,
 }
 """Inference that ends at a minimum, which the first-order outer loop takes for granted.
@@ -62,7 +62,7 @@ combinations still falls by three quarters, and training falls apart later, for 
 SHORTER: dict[str, Any] = {**SOLVED, "outer_rate": 5e-3}
 NOTE = (
     "20,000 outer steps at a rate of 0.005 in place of 60,000 at 0.001, and 6 damped Gauss-Newton "
-    "steps, with a pull of 1e-5 to the start, in place of 300 of Adam: latents are inferred to the "
+    "steps, with a pull of 1e-6 to the start, in place of 300 of Adam: latents are inferred to the "
     "end"
 )
 QUICK: dict[str, Any] = {
