@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recombine.cli import main
+from recombine.experiments import find_row
 from recombine.results import Provenance, Record, RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -66,7 +67,7 @@ def write_run(runs: Path, row: str, final: dict[str, tuple[float, ...]]) -> None
         variant="quick",
         changed={},
         config={},
-        steps=2,
+        steps=find_row(row).variant("quick").steps,
         eval_every=1,
         seeds=(0, 1),
         status="done",
