@@ -86,7 +86,7 @@ class EqualCalls(NamedTuple):
 QUICK_NOTE = (
     "place and velocity in place of images, a small network that sees what is near, batches of 8"
 )
-ROOM_QUICK = EqualCalls(500, 420, (78, 156, 235), "38,000")
+ROOM_QUICK = EqualCalls(500, 420, (80, 160, 240), "38,000")
 FUNNEL_QUICK = EqualCalls(2_000, 880, (220, 440, 660), "210,000")
 TINY: dict[str, Any] = {
     "frames": "vectors",
