@@ -34,8 +34,8 @@ class Seq2SeqLearner(eqx.Module):
     compiler_options: ClassVar[tuple[tuple[str, Any], ...]] = (
         ("xla_gpu_enable_triton_gemm", False),
     )
-    """XLA would time Triton kernels for dozens of small products: on an H200, 70 s of compilation
-    where 34 s are enough. Steps get a quarter faster by it, which pays after some 20,000."""
+    """XLA would time Triton kernels for dozens of small products, which is most of compilation and
+    makes steps a little faster: that pays in very long runs only."""
 
     source: EpisodeSource
     architecture: Architecture = eqx.field(static=True)
