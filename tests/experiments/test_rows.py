@@ -46,13 +46,17 @@ def test_the_demo_needs_no_other_rows_to_be_judged(system):
         def __contains__(self, name):
             return True
 
-    def others(name):
-        return Anything() if name in system.demo else None
+    needed = set()
 
+    def others(name):
+        needed.add(name)
+        return Anything()
+
+    # A verdict alone would not tell: a bound that is missed outweighs a row that was not run.
     for name in system.demo:
         row = find_row(name)
-        rule = row.variant("quick").rule
-        assert rule.judge(row.metric.name, Anything(), others).holds is not None
+        row.variant("quick").rule.judge(row.metric.name, Anything(), others)
+    assert needed <= set(system.demo)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)

@@ -156,6 +156,16 @@ def cost_of(shapes: Int[np.ndarray, "*shapes 5"]) -> Int[np.ndarray, " *shapes"]
     return (shown + asked) * input_width + shown * shown_width + asked * answer_width
 
 
+def power_of_two(number: int, least: int = 16) -> int:
+    """Returns the next power of two.
+
+    Example:
+        >>> power_of_two(3), power_of_two(16), power_of_two(17)
+        (16, 16, 32)
+    """
+    return max(least, 1 << (number - 1).bit_length())
+
+
 def _shape(support: Sequence[Pair], asked: Sequence[Pair]) -> Shape:
     return Shape(
         len(support),

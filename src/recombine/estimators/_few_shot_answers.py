@@ -1,5 +1,6 @@
 """Adapting a trained model to many tasks, outside of training."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,9 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from recombine.estimators._few_shot_training import TaskArrays, TaskCollection, power_of_two
+from recombine.estimators._buckets import power_of_two
+from recombine.estimators._few_shot_tasks import ParsedTask
+from recombine.estimators._few_shot_training import TaskArrays, TaskCollection, bucket_tasks
 from recombine.methods.hypernetworks import (
     Architecture,
     InnerLoop,
@@ -65,7 +68,38 @@ def adapt_to(program: Program, model: Any, tasks: TaskArrays, keep_params: bool)
     return jax.vmap(one)(tasks)
 
 
-def adapt_in_chunks(program: Program, model: Any, tasks: TaskArrays, keep_params: bool) -> Found:
+def answer_queries(
+    program: Program,
+    model: Any,
+    tasks: Sequence[ParsedTask],
+    *,
+    max_buckets: int,
+    has_embedding: bool,
+) -> Answered:
+    """Adapts to encoded tasks of any sizes, and answers their queries."""
+    bucketed = bucket_tasks(tasks, max_buckets, few_shapes=True)
+    order = np.argsort(np.concatenate(bucketed.members))
+    parts = [_adapt_in_chunks(program, model, bucket, has_embedding) for bucket in bucketed.buckets]
+    outputs = [row for part in parts for row in part.outputs]
+    return Answered(
+        outputs=[outputs[i][: len(tasks[n].x_query)] for n, i in enumerate(order.tolist())],
+        losses=np.concatenate([part.losses for part in parts])[order],
+        finite=np.concatenate([part.finite for part in parts])[order],
+        embedding=np.concatenate([_describe_all(part.params) for part in parts])[order]
+        if has_embedding
+        else None,
+    )
+
+
+def describe(task: Any) -> Float[np.ndarray, "..."]:
+    """Returns a task's embedding rows; without modules, all its own weights as one vector."""
+    if isinstance(task, TaskEmbedding):
+        rows = jnp.concatenate([task.input, task.hidden, task.output])
+        return np.asarray(normalize_embedding(rows))
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(task)])
+
+
+def _adapt_in_chunks(program: Program, model: Any, tasks: TaskArrays, keep_params: bool) -> Found:
     """Adapts to some tasks at a time; the last ones are filled up, so that one program does."""
     count = tasks.support.inputs.shape[0]
     size = min(AT_ONCE, power_of_two(count, least=1))
@@ -78,15 +112,7 @@ def adapt_in_chunks(program: Program, model: Any, tasks: TaskArrays, keep_params
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def describe(task: Any) -> Float[np.ndarray, "..."]:
-    """Returns a task's embedding rows; without modules, all its own weights as one vector."""
-    if isinstance(task, TaskEmbedding):
-        rows = jnp.concatenate([task.input, task.hidden, task.output])
-        return np.asarray(normalize_embedding(rows))
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(task)])
-
-
-def describe_all(tasks: Any) -> Float[np.ndarray, "tasks ..."]:
+def _describe_all(tasks: Any) -> Float[np.ndarray, "tasks ..."]:
     """Returns the embedding rows of tasks along a leading axis."""
     rows = jnp.concatenate([tasks.input, tasks.hidden, tasks.output], axis=1)
     return np.asarray(jax.vmap(normalize_embedding)(rows))

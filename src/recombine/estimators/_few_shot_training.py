@@ -14,7 +14,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from recombine.estimators._buckets import assign_buckets
+from recombine.estimators._buckets import assign_buckets, power_of_two
 from recombine.estimators._few_shot_tasks import ParsedTask
 from recombine.methods.hypernetworks import MetaLearner, MetaTraining
 
@@ -79,16 +79,6 @@ def bucket_tasks(
         buckets.append(jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *stacked))
         members.append(numbers)
     return BucketedTasks(buckets, members, 1 - float(shapes.sum()) / padded)
-
-
-def power_of_two(number: int, least: int = 16) -> int:
-    """Returns the next power of two.
-
-    Example:
-        >>> power_of_two(3), power_of_two(16), power_of_two(17)
-        (16, 16, 32)
-    """
-    return max(least, 1 << (number - 1).bit_length())
 
 
 class TaskCollection(eqx.Module):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import equinox as eqx
-import jax
 import jax.random as jr
 import numpy as np
 from jaxtyping import Int
@@ -19,31 +18,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._attention import Attention
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
-from recombine.estimators._buckets import EpisodeArrays, Shape, make_buckets, pack_episode
+from recombine.estimators._buckets import EpisodeArrays, make_buckets
 from recombine.estimators._checks import check_count, check_number
+from recombine.estimators._episode_answers import (
+    answer_and_look,
+    answer_queries,
+    count_exact,
+    on_device,
+)
 from recombine.estimators._episode_learner import EpisodeLearner
 from recombine.estimators._episodes import (
     Pair,
     ParsedEpisode,
-    Tokens,
     parse_episodes,
     parse_pairs,
     parse_tokens,
 )
-from recombine.estimators._symbols import END, Alphabet, Alphabets, Pairs, Sequences
+from recombine.estimators._symbols import Alphabet, Alphabets
 from recombine.methods.seq2seq import (
     MetaSeq2Seq as Network,
     MetaSeq2SeqConfig,
     OptimizerConfig,
-    exact_matches,
 )
 from recombine.training import enable_compilation_cache
 
 MEASURED_EPISODES = 16
 """So many episodes are answered for each point of a training curve."""
-
-MOST_AT_ONCE = 256
-"""So many queries are answered at once; more are cut into blocks."""
 
 
 class MetaSeq2Seq(Estimator):
@@ -168,8 +168,8 @@ class MetaSeq2Seq(Estimator):
         if watched:
             measured["validation_accuracy"] = self._measured(watched, random_state)
         learner = EpisodeLearner(
-            buckets=_on_device(tuple(bucketed.buckets)),
-            measured=_on_device(measured),
+            buckets=on_device(tuple(bucketed.buckets)),
+            measured=on_device(measured),
             architecture=self._architecture(),
             optimizer=OptimizerConfig(
                 learning_rate=float(self.learning_rate),
@@ -210,13 +210,10 @@ class MetaSeq2Seq(Estimator):
         queries = list(queries)
         asked = [parse_tokens(query, f"`queries`[{i}]") for i, query in enumerate(queries)]
         self._alphabets.inputs.check(asked, "`queries`")
-        answers = []
-        for start in range(0, len(asked), MOST_AT_ONCE):
-            block = asked[start : start + MOST_AT_ONCE]
-            episode = self._pack(shown, block)
-            numbers = _answer(self.model_, *episode, self.max_output_length_ + 1)
-            for row in np.asarray(numbers)[: len(block)]:
-                answers.append(self._read(row)[0])
+        enable_compilation_cache()
+        answers = answer_queries(
+            self.model_, self._alphabets, shown, asked, longest=self.max_output_length_
+        )
         return [
             " ".join(answer) if isinstance(query, str) else answer
             for query, answer in zip(queries, answers, strict=True)
@@ -236,20 +233,9 @@ class MetaSeq2Seq(Estimator):
         shown = self._known_pairs(support)
         words = parse_tokens(query, "`query`")
         self._alphabets.inputs.check([words], "`query`")
-        episode = self._pack(shown, [words])
-        numbers, looked = jax.device_get(
-            _answer_and_look(self.model_, *episode, self.max_output_length_ + 1)
-        )
-        answer, has_ended = self._read(numbers[0])
-        written = [*answer, END] if has_ended else list(answer)
-        width = len(words) + 1
-        return Attention(
-            answer=answer,
-            words=[*words, END],
-            shown=[f"{' '.join(source)} = {' '.join(target)}".strip() for source, target in shown],
-            written=written,
-            memory=np.asarray(looked["memory_attention"][0, :width, : len(shown)]),
-            decoder=np.asarray(looked["decoder_attention"][0, : len(written), :width]),
+        enable_compilation_cache()
+        return answer_and_look(
+            self.model_, self._alphabets, shown, words, longest=self.max_output_length_
         )
 
     def score(self, episodes: Any) -> float:
@@ -260,9 +246,7 @@ class MetaSeq2Seq(Estimator):
             parsed, self._alphabets, most=int(self.max_buckets), ask_support=False
         )
         enable_compilation_cache()
-        correct = sum(
-            int(np.sum(_matches(self.model_, bucket))) for bucket in _on_device(bucketed.buckets)
-        )
+        correct = count_exact(self.model_, bucketed.buckets)
         return correct / sum(len(episode.queries) for episode in parsed)
 
     @property
@@ -340,25 +324,6 @@ class MetaSeq2Seq(Estimator):
                 raise ValueError(f"`permute_words` has {word!r} more than once")
         return tuple(tuple(self.input_tokens_.index(word) for word in group) for group in groups)
 
-    def _pack(self, shown: list[Pair], asked: list[Tokens]) -> tuple[Pairs, Sequences]:
-        """Fills arrays up to powers of two, so that there are few shapes to compile."""
-        enable_compilation_cache()
-        questions: list[Pair] = [(words, ()) for words in asked]
-        shape = Shape(
-            _power_of_two(len(shown), least=8),
-            1 if len(asked) == 1 else _power_of_two(len(asked), least=16),
-            _power_of_two(max(len(source) for source, _ in [*shown, *questions]) + 1, least=8),
-            _power_of_two(max(len(target) for _, target in shown) + 1, least=8),
-            1,
-        )
-        episode = pack_episode(shown, questions, self._alphabets, shape)
-        return _on_device((episode.support, episode.queries.inputs))
-
-    def _read(self, numbers: Int[np.ndarray, " steps"]) -> tuple[list[str], bool]:
-        """Returns an answer and whether it ended by itself; the last step is only for its end."""
-        answer, has_ended = self._alphabets.outputs.decode(numbers)
-        return answer[: self.max_output_length_], has_ended
-
     def _check_parameters(self) -> None:
         check_count("size", self.size)
         check_count("steps", self.steps)
@@ -374,30 +339,6 @@ class MetaSeq2Seq(Estimator):
                 f"`permute_words` must be a list of groups of words; got {self.permute_words!r}. "
                 f"For a single group, give a list with one element."
             )
-
-
-@eqx.filter_jit
-def _answer(model: Network, support: Pairs, inputs: Sequences, max_steps: int) -> Any:
-    return model.predict(support, inputs, max_steps)
-
-
-@eqx.filter_jit
-def _answer_and_look(model: Network, support: Pairs, inputs: Sequences, max_steps: int) -> Any:
-    answers = model.predict(support, inputs, max_steps)
-    return answers, model.attention(support, inputs, answers)
-
-
-@eqx.filter_jit
-def _matches(model: Network, episodes: EpisodeArrays) -> Any:
-    return exact_matches(model, episodes)
-
-
-def _on_device(tree: Any) -> Any:
-    return jax.tree.map(jax.numpy.asarray, tree)
-
-
-def _power_of_two(number: int, least: int) -> int:
-    return max(least, 1 << (number - 1).bit_length())
 
 
 def _describe(bucket: EpisodeArrays) -> tuple[int, ...]:

@@ -18,20 +18,20 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
+from recombine.estimators._buckets import power_of_two
 from recombine.estimators._checks import check_count, check_number
 from recombine.estimators._few_shot_answers import (
     Answered,
     Program,
-    adapt_in_chunks,
     adapt_to,
+    answer_queries,
     describe,
-    describe_all,
 )
+from recombine.estimators._few_shot_encoding import TaskEncoder
 from recombine.estimators._few_shot_learners import FewShotLearner, LearnerSettings, outer_loop
 from recombine.estimators._few_shot_tasks import (
     ParsedTask,
     Predicts,
-    classes_of,
     parse_rows,
     parse_tasks,
 )
@@ -41,9 +41,8 @@ from recombine.estimators._few_shot_training import (
     TaskCollection,
     bucket_tasks,
     fill_up,
-    power_of_two,
 )
-from recombine.estimators._standardizing import Standard, measure
+from recombine.estimators._standardizing import Standard
 from recombine.estimators._task_predictors import (
     TaskClassifier,
     TaskNetwork,
@@ -198,7 +197,7 @@ class ModularFewShot(Estimator):
         parsed = parse_tasks(tasks, "tasks", self.predicts)
         self._take_measures(parsed)
         watched = [] if validation is None else self._known(validation, "validation")
-        encoded = [self._encode(task, f"`tasks`[{i}]") for i, task in enumerate(parsed)]
+        encoded = self._encoder.encode_all(parsed, "tasks")
         bucketed = bucket_tasks(encoded, int(self.max_buckets))
         self.padding_ = bucketed.padding
         random_state = make_random_state(self.random_state)
@@ -249,19 +248,18 @@ class ModularFewShot(Estimator):
             x, y, ("`x`", "`y`"), self.predicts, "a task needs rows to learn it from"
         )
         check_width(rows, "`x`", self.n_features_in_)
-        size = power_of_two(len(rows))
-        support = fill_up(self._inputs(rows, "`x`"), self._targets(targets, "`y`"), size)
+        encoder, size = self._encoder, power_of_two(len(rows))
+        support = fill_up(
+            encoder.encode_inputs(rows, "`x`"), encoder.encode_targets(targets, "`y`"), size
+        )
         support = jax.tree.map(lambda array: jnp.asarray(array)[None], support)
         found = adapt_to(self._program(), self.model_, TaskArrays(support, support), True)
         self._check_converged(found.losses, found.finite)
         adapted = jax.device_get(jax.tree.map(lambda array: array[0], found.params))
-        network, inputs = TaskNetwork(self.model_, adapted), self._standard()
-        if self.classes_ is None:
-            return TaskRegressor(
-                network, describe(adapted), inputs, targets=self._target_standard()
-            )
-        shown = np.unique(targets)
-        return TaskClassifier(network, describe(adapted), inputs, known=self.classes_, shown=shown)
+        task = TaskNetwork(self.model_, adapted), describe(adapted), encoder.inputs
+        if isinstance(encoder.targets, Standard):
+            return TaskRegressor(*task, targets=encoder.targets)
+        return TaskClassifier(*task, known=encoder.targets, shown=np.unique(targets))
 
     def score(self, tasks: Any) -> float:
         """Adapts to the support of each task, and returns how well its queries are answered.
@@ -302,66 +300,32 @@ class ModularFewShot(Estimator):
 
     def _take_measures(self, tasks: Sequence[ParsedTask]) -> None:
         """Learns from the training tasks what inputs and targets look like."""
-        self.n_features_in_ = tasks[0].x_support.shape[1]
-        rows = np.concatenate([x for task in tasks for x in (task.x_support, task.x_query)])
-        self.mean_, self.scale_ = measure(rows, "column {} of `x`")
+        encoder = TaskEncoder.of(tasks, self.predicts)
+        self.n_features_in_ = encoder.num_features
+        self.mean_, self.scale_ = encoder.inputs
         self.classes_ = self.target_mean_ = self.target_scale_ = None
-        if self.predicts == "classes":
-            self.classes_ = classes_of(tasks)
-            return
-        numbers = np.concatenate([y for task in tasks for y in (task.y_support, task.y_query)])
-        self.target_mean_, self.target_scale_ = measure(numbers, "column {} of `y`")
+        if isinstance(encoder.targets, Standard):
+            self.target_mean_, self.target_scale_ = encoder.targets
+        else:
+            self.classes_ = encoder.targets
+
+    @property
+    def _encoder(self) -> TaskEncoder:
+        inputs = Standard(self.mean_, self.scale_)
+        if self.classes_ is not None:
+            return TaskEncoder(inputs, self.classes_)
+        assert self.target_mean_ is not None
+        assert self.target_scale_ is not None
+        return TaskEncoder(inputs, Standard(self.target_mean_, self.target_scale_))
 
     def _known(self, tasks: Any, name: str) -> list[ParsedTask]:
         """Reads tasks as in training, with its columns and classes."""
-        parsed = parse_tasks(tasks, name, self.predicts)
-        for number, task in enumerate(parsed):
-            check_width(task.x_support, f"`{name}`[{number}], x_support", self.n_features_in_)
-        return [self._encode(task, f"`{name}`[{i}]") for i, task in enumerate(parsed)]
-
-    def _encode(self, task: ParsedTask, where: str) -> ParsedTask:
-        return ParsedTask(
-            self._inputs(task.x_support, f"{where}, x_support"),
-            self._targets(task.y_support, f"{where}, y_support"),
-            self._inputs(task.x_query, f"{where}, x_query"),
-            self._targets(task.y_query, f"{where}, y_query"),
-        )
-
-    def _inputs(self, rows: np.ndarray, where: str) -> Float[np.ndarray, "rows features"]:
-        return _finite(self._standard().apply(rows), where)
-
-    def _targets(self, targets: np.ndarray, where: str) -> Shaped[np.ndarray, "rows ..."]:
-        if self.classes_ is None:
-            standard = self._target_standard()
-            if targets.shape[1] != len(standard.mean):
-                raise ValueError(
-                    f"{where} has {targets.shape[1]} numbers in a row, but the training tasks had "
-                    f"{len(standard.mean)}"
-                )
-            return _finite(standard.apply(targets), where)
-        is_known = np.isin(targets, self.classes_)
-        if not is_known.all():
-            raise ValueError(
-                f"{where} has the class {targets[~is_known].tolist()[0]!r}, which no training task "
-                f"had; known are {self.classes_.tolist()}"
-            )
-        return np.searchsorted(self.classes_, targets).astype(np.int32)
-
-    def _standard(self) -> Standard:
-        return Standard(self.mean_, self.scale_)
-
-    def _target_standard(self) -> Standard:
-        assert self.target_mean_ is not None
-        assert self.target_scale_ is not None
-        return Standard(self.target_mean_, self.target_scale_)
-
-    def _num_outputs(self) -> int:
-        return len(self._target_standard().mean) if self.classes_ is None else len(self.classes_)
+        return self._encoder.encode_all(parse_tasks(tasks, name, self.predicts), name)
 
     def _program(self) -> Program:
         settings = self._settings()
         return Program(
-            settings.architecture(self.n_features_in_, self._num_outputs()),
+            settings.architecture(self.n_features_in_, self._encoder.num_outputs),
             SquaredError() if self.classes_ is None else HardLabels(),
             settings.inner(),
         )
@@ -393,25 +357,13 @@ class ModularFewShot(Estimator):
         self.embedding_ = answered.embedding
 
     def _answer(self, encoded: list[ParsedTask]) -> Answered:
-        """Adapts to tasks, and answers their queries; results are in the order of the tasks."""
-        bucketed = bucket_tasks(encoded, int(self.max_buckets), few_shapes=True)
-        order = np.argsort(np.concatenate(bucketed.members))
-        parts = [
-            adapt_in_chunks(self._program(), self.model_, bucket, self._has_embedding())
-            for bucket in bucketed.buckets
-        ]
-        outputs = [row for part in parts for row in part.outputs]
-        return Answered(
-            outputs=[outputs[i][: len(encoded[n].x_query)] for n, i in enumerate(order.tolist())],
-            losses=np.concatenate([part.losses for part in parts])[order],
-            finite=np.concatenate([part.finite for part in parts])[order],
-            embedding=np.concatenate([describe_all(part.params) for part in parts])[order]
-            if self._has_embedding()
-            else None,
+        return answer_queries(
+            self._program(),
+            self.model_,
+            encoded,
+            max_buckets=int(self.max_buckets),
+            has_embedding=self._settings().has_embedding,
         )
-
-    def _has_embedding(self) -> bool:
-        return self._settings().has_embedding
 
     def _check_converged(
         self, losses: Float[Array | np.ndarray, "tasks steps"], finite: Any
@@ -427,10 +379,3 @@ class ModularFewShot(Estimator):
             Adapted(None, None, grown, np.asarray(finite)),  # pyright: ignore[reportArgumentType]
             learning_rate=self._settings().rate,
         )
-
-
-def _finite(values: np.ndarray, where: str) -> np.ndarray:
-    if not np.isfinite(values).all():
-        row = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise ValueError(f"row {row} of {where} is too far from the training data to be computed")
-    return values

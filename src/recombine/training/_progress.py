@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from recombine._live_bar import has_terminal, make_bar
+
 
 class Progress(Protocol):
     """What `fit` tells while it works."""
@@ -124,24 +126,7 @@ class TerminalProgress:
     """A live bar with the current metric, steps per second and time left."""
 
     def __init__(self, title: str = "", metric: str | None = None):
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress as Bar,
-            SpinnerColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[shown]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        self._bar = make_bar(percentage=True)
         self._task = self._bar.add_task(title or "training", total=None, shown="")
         self._metric = metric
         self._shown = ""
@@ -182,9 +167,7 @@ class TerminalProgress:
 
 def make_progress(title: str = "", metric: str | None = None) -> TerminalProgress | PlainProgress:
     """Returns a live bar when the error output is a terminal, plain lines otherwise."""
-    from rich.console import Console
-
-    if Console(stderr=True).is_terminal:
+    if has_terminal():
         return TerminalProgress(title, metric)
     return PlainProgress(title, metric)
 

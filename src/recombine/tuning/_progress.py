@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from recombine._live_bar import has_terminal, make_bar
 from recombine.results import StudyTable, Trial
 
 
@@ -75,23 +76,7 @@ class TerminalStudy(SilentStudy):
     """One live bar: trials, the best so far, and the time left."""
 
     def __init__(self, title: str):
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress as Bar,
-            SpinnerColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[shown]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        self._bar = make_bar()
         self._task = self._bar.add_task(title, total=None, shown="")
         self._shown = ""
         self._done = 0
@@ -162,9 +147,7 @@ class _Within:
 
 def make_study_progress(title: str) -> StudyProgress:
     """Returns a bar when the error output is a terminal, plain lines otherwise."""
-    from rich.console import Console
-
-    return TerminalStudy(title) if Console(stderr=True).is_terminal else PlainStudy(title)
+    return TerminalStudy(title) if has_terminal() else PlainStudy(title)
 
 
 def value_text(value: float | None, table: StudyTable) -> str:

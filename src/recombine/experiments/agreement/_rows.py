@@ -1,12 +1,13 @@
 """All rows of the system, in the order of the thesis."""
 
 from recombine.experiments._row import System
+from recombine.experiments.agreement._ablation_rows import ABLATIONS
 from recombine.experiments.agreement._cifar_rows import CIFAR_CLEAN, CIFAR_NOISE, CIFAR_RANDOM
 from recombine.experiments.agreement._cloning_rows import CLONING
 from recombine.experiments.agreement._correlation_rows import CORRELATIONS
 from recombine.experiments.agreement._environment_rows import ENVIRONMENTS
 from recombine.experiments.agreement._search_rows import SEARCHES
-from recombine.experiments.agreement._synthetic_rows import ABLATIONS, AND_MASK, PLAIN, SYNTHETIC
+from recombine.experiments.agreement._synthetic_rows import AND_MASK, PLAIN, SYNTHETIC
 from recombine.experiments.agreement._theory_rows import LINREG, THEORY
 
 AGREEMENT = System(

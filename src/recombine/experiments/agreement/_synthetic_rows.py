@@ -1,4 +1,4 @@
-"""The synthetic rows: the AND-mask beside the baselines, and without its parts (thesis, Fig. 3.6).
+"""The synthetic rows: the AND-mask beside the baselines (thesis, Fig. 3.6).
 
 The thesis selects settings by test accuracy, and so did we; see the system's page.
 """
@@ -57,10 +57,6 @@ AT_CHANCE = Paper(
     mean=0.5,
     words="not significantly better than chance, with training accuracy near 100%",
 )
-ABLATED = Paper(
-    source="not in the thesis",
-    words="an ablation of ours: which parts the AND-mask needs to train at all",
-)
 
 
 def make_learner(config: SpiralsConfig, steps: int) -> Any:
@@ -82,9 +78,10 @@ def make_tiny(config: SpiralsConfig) -> Variant:
     )
 
 
-def _full(
+def make_full(
     config: SpiralsConfig, rule: Rule, *, steps: int = STEPS, num_seeds: int = 10, note: str = ""
 ) -> Variant:
+    """Returns the variant of the published length."""
     eval_every = steps // 93  # an epoch
     return Variant(config, steps, eval_every, num_seeds=num_seeds, rule=rule, note=note)
 
@@ -123,29 +120,11 @@ def _baseline(
         metric=LOW_TEST,
         also=(TRAIN,),
         paper=paper,
-        full=_full(config, rule, steps=steps, num_seeds=num_seeds, note=note),
+        full=make_full(config, rule, steps=steps, num_seeds=num_seeds, note=note),
         quick=_quick(config) if is_quick else None,
         tiny=make_tiny(config),
         pictures=(BOUNDARY,),
         search=make_search(config, regularizers=searched),
-    )
-
-
-def _ablation(
-    name: str, config: SyntheticConfig, *, claim: str, method: str, rule: Rule, note: str = ""
-) -> Row:
-    return Row(
-        id=f"ilc/synthetic/ablate/{name}",
-        claim=claim,
-        method=method,
-        make_learner=make_learner,
-        metric=LOW_TEST,
-        also=(TRAIN,),
-        paper=ABLATED,
-        full=_full(config, rule, note=note),
-        quick=None,
-        tiny=make_tiny(config),
-        pictures=(BOUNDARY, KEPT),
     )
 
 
@@ -169,7 +148,7 @@ SYNTHETIC = Group(
                 words="the only method to achieve perfect test accuracy; read from the text, "
                 "the figure prints no number",
             ),
-            full=_full(
+            full=make_full(
                 CANONICAL,
                 AtLeast(0.99, "median"),
                 num_seeds=50,
@@ -203,7 +182,7 @@ SYNTHETIC = Group(
                 n=50,
                 words="perfect test accuracy with threshold 1, batch 128, L2 1e-4",
             ),
-            full=_full(
+            full=make_full(
                 replace(CANONICAL, threshold=1.0),
                 AtLeast(0.99, "median"),
                 num_seeds=50,
@@ -223,7 +202,7 @@ SYNTHETIC = Group(
             metric=LOW_TEST,
             also=(TRAIN,),
             paper=AT_CHANCE,
-            full=_full(
+            full=make_full(
                 BASELINE,
                 AllOf((AtLeast(0.45), AtMost(0.60), AtLeast(0.97, "min", "train_accuracy"))),
                 num_seeds=50,
@@ -245,7 +224,7 @@ SYNTHETIC = Group(
                 source="§3.3.1",
                 words="the AND-mask with L1 or L2 gave the most robust results overall",
             ),
-            full=_full(
+            full=make_full(
                 RegularizedConfig(l2=0.0, l1=1e-5),
                 AtLeast(0.95),
                 note="threshold 0.8 with rescaling, L1 1e-5",
@@ -267,7 +246,7 @@ SYNTHETIC = Group(
                 words="the element-wise geometric mean, of which the AND-mask is the simpler "
                 "relative; the authors' code has it, the thesis reports no run",
             ),
-            full=_full(
+            full=make_full(
                 RegularizedConfig(mean="geometric"),
                 AtLeast(0.95, "median"),
                 note="threshold 0.8 with rescaling, as the AND-mask",
@@ -362,50 +341,3 @@ SYNTHETIC = Group(
     ),
 )
 """The method, the baselines of the thesis, and two later ones."""
-
-ABLATIONS = Group(
-    id="ilc/synthetic/ablate",
-    title="The AND-mask without its parts",
-    source="Ablations of the first row above; not in the thesis",
-    rows=(
-        _ablation(
-            "no-reg",
-            replace(CANONICAL, l2=0.0),
-            claim="Without a regularizer the masked weights stay as they started, and nothing is "
-            "learned.",
-            method="AND-mask, no regularizer",
-            rule=AtMost(0.65),
-        ),
-        _ablation(
-            "decoupled",
-            RegularizedConfig(l2=1e-2, decoupled=True),
-            claim="Decay that does not pass through Adam is too weak to erase the masked weights.",
-            method="AND-mask, decoupled decay",
-            rule=AtMost(0.65),
-            note="strength 1e-2, a hundred times that of the coupled decay",
-        ),
-        _ablation(
-            "no-rescale",
-            replace(CANONICAL, rescale=None),
-            claim="Without rescaling what is left of the gradient is too small beside the "
-            "regularizer.",
-            method="AND-mask, no rescaling",
-            rule=AtMost(0.65),
-        ),
-        _ablation(
-            "tau-0.5",
-            replace(CANONICAL, threshold=0.5),
-            claim="A threshold of 0.5 lets the shortcuts through.",
-            method="AND-mask, threshold 0.5",
-            rule=AtMost(0.60),
-        ),
-        _ablation(
-            "tau-0",
-            replace(CANONICAL, threshold=0.0),
-            claim="A threshold of 0 is the plain mean.",
-            method="AND-mask, threshold 0",
-            rule=MEMORISES,
-        ),
-    ),
-)
-"""Which parts the method needs."""

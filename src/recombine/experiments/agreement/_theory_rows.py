@@ -1,29 +1,26 @@
-"""Rows that check the theory: examples with known answers, the propositions, and a linear toy."""
+"""Rows that check the theory: examples with known answers and a linear toy.
+
+The group has the rows of the propositions, too.
+"""
 
 from dataclasses import replace
 from typing import Any
 
-from recombine.experiments._row import Group, Metric, Paper, Picture, Row, Variant
+from recombine.experiments._row import Group, Metric, Paper, Row, Variant
 from recombine.experiments._rules import AllOf, AtLeast, AtMost
 from recombine.experiments.agreement._known_values import KnownValues
+from recombine.experiments.agreement._making_theory_rows import QUICK_NOTE, make_tiny, number
+from recombine.experiments.agreement._proposition_rows import (
+    DESCENT_ROW,
+    HESSIAN_ROWS,
+    RANDOM_ROW,
+)
 from recombine.experiments.agreement._theory_config import (
-    HessianPairsConfig,
     LandscapeConfig,
     LinearToyConfig,
-    MaskedDescentConfig,
     PatchworkConfig,
-    RandomGradientsConfig,
 )
-from recombine.experiments.agreement._theory_pictures import (
-    ELLIPSES,
-    LANDSCAPES,
-    PATCHES,
-    SHRINKING,
-    WEIGHTS,
-)
-
-TINY_NOTE = "for tests: too small to show anything"
-QUICK_NOTE = "fewer cases than the full run"
+from recombine.experiments.agreement._theory_pictures import LANDSCAPES, PATCHES, WEIGHTS
 
 
 def _landscape(config: LandscapeConfig, steps: int) -> Any:
@@ -38,43 +35,10 @@ def _patchwork(config: PatchworkConfig, steps: int) -> Any:
     return make_patchwork_learner(config)
 
 
-def _masked_descent(config: MaskedDescentConfig, steps: int) -> Any:
-    from recombine.experiments.agreement._proposition_learners import make_masked_descent_learner
-
-    return make_masked_descent_learner(config)
-
-
-def _random_gradients(config: RandomGradientsConfig, steps: int) -> Any:
-    from recombine.experiments.agreement._proposition_learners import make_random_gradients_learner
-
-    return make_random_gradients_learner(config)
-
-
-def _hessian_pairs(config: HessianPairsConfig, steps: int) -> Any:
-    from recombine.experiments.agreement._proposition_learners import make_hessian_pairs_learner
-
-    return make_hessian_pairs_learner(config)
-
-
 def _linear_toy(config: LinearToyConfig, steps: int) -> Any:
     from recombine.experiments.agreement._theory_learners import make_linear_toy_learner
 
     return make_linear_toy_learner(config)
-
-
-def _number(name: str, label: str, *, higher_is_better: bool = False) -> Metric:
-    return Metric(name, label, higher_is_better=higher_is_better, percent=False)
-
-
-def _tiny(config: Any, metric: str) -> Variant:
-    return Variant(
-        config,
-        steps=4,
-        eval_every=2,
-        num_seeds=2,
-        rule=AtLeast(-1e9, metric=metric),
-        note=TINY_NOTE,
-    )
 
 
 # --- the two-parameter landscapes -------------------------------------------------------------
@@ -95,13 +59,13 @@ LANDSCAPE_ROW = Row(
     "made by their mean: only the inconsistency score tells them apart.",
     method="two landscapes",
     make_learner=_landscape,
-    metric=_number("patchwork_score", "inconsistency of the patchwork minimum"),
+    metric=number("patchwork_score", "inconsistency of the patchwork minimum"),
     also=(
-        _number("shared_score", "inconsistency of the shared minimum"),
+        number("shared_score", "inconsistency of the shared minimum"),
         Metric("reached_by_mean", "starts that reach the patchwork minimum"),
         Metric("reached_by_a", "starts that reach it in A alone"),
         Metric("reached_by_mask", "starts that reach it with the AND-mask"),
-        _number("learning_consistency", "learning consistency of descent", higher_is_better=True),
+        number("learning_consistency", "learning consistency of descent", higher_is_better=True),
     ),
     paper=Paper(
         source="§3.1, §3.2.1 and Fig. 3.1",
@@ -125,7 +89,7 @@ LANDSCAPE_ROW = Row(
         rule=LANDSCAPE_RULE,
         note=f"{LANDSCAPE_NOTE}; {QUICK_NOTE}",
     ),
-    tiny=_tiny(replace(LandscapeConfig(), descent_steps=20, walk_steps=4), "reached_by_mean"),
+    tiny=make_tiny(replace(LandscapeConfig(), descent_steps=20, walk_steps=4), "reached_by_mean"),
     pictures=(LANDSCAPES,),
 )
 
@@ -152,10 +116,10 @@ def _patchwork_row(
         "environment notices nothing while the loss of the other rises above 1.",
         method=method,
         make_learner=_patchwork,
-        metric=_number("score", "inconsistency found within a distance of 1.5"),
+        metric=number("score", "inconsistency found within a distance of 1.5"),
         also=(
-            _number("printed_variation", "difference at the printed variation"),
-            *(_number(*names) for names in zip(LOSS_NAMES, LOSS_LABELS, strict=True)),
+            number("printed_variation", "difference at the printed variation"),
+            *(number(*names) for names in zip(LOSS_NAMES, LOSS_LABELS, strict=True)),
         ),
         paper=Paper(
             source="App. B.1.1 and Fig. B.1",
@@ -178,7 +142,7 @@ def _patchwork_row(
             rule=_patchwork_rule(losses),
             note=f"{note}; {QUICK_NOTE}",
         ),
-        tiny=_tiny(replace(config, walk_steps=4, num_points=32), "score"),
+        tiny=make_tiny(replace(config, walk_steps=4, num_points=32), "score"),
         pictures=(PATCHES,),
     )
 
@@ -197,146 +161,6 @@ PATCHWORK_ROWS = (
         PatchworkConfig(offset=-45.0),
         CENTRED_LOSSES,
         "the second parameter is -45 where -50 is printed: then both losses are small, as said",
-    ),
-)
-
-# --- the propositions -------------------------------------------------------------------------
-
-DESCENT_RULE = AllOf((AtMost(0.0, "max"), AtMost(1.0, "max", "share_of_bound")))
-DESCENT_ROW = Row(
-    id="ilc/theory/prop1",
-    claim="Every AND-masked step lowers the loss by at least half the learning rate times the "
-    "squared norm of the masked gradient, so that the smallest one falls like one over steps.",
-    method="AND-masked descent, proposition 1",
-    make_learner=_masked_descent,
-    metric=_number("violations", "steps that break the inequality"),
-    also=(
-        _number("smallest_norm", "smallest squared masked gradient"),
-        _number("bound", "its bound"),
-        _number("share_of_bound", "the one over the other"),
-    ),
-    paper=Paper(source="proposition 1, proof in App. B.1.3", mean=0.0, words="it always holds"),
-    full=Variant(MaskedDescentConfig(), steps=1000, eval_every=50, num_seeds=20, rule=DESCENT_RULE),
-    quick=Variant(
-        MaskedDescentConfig(),
-        steps=200,
-        eval_every=50,
-        num_seeds=3,
-        rule=DESCENT_RULE,
-        note=QUICK_NOTE,
-    ),
-    tiny=_tiny(MaskedDescentConfig(num_envs=3, num_params=4), "violations"),
-)
-
-RANDOM_ROW = Row(
-    id="ilc/theory/prop2",
-    claim="Of random gradients the plain mean leaves one part in the number of environments, the "
-    "AND-mask exponentially less, and beyond 100 environments nothing.",
-    method="AND-mask on random gradients, proposition 2",
-    make_learner=_random_gradients,
-    metric=_number("left_beyond_100", "squared norm left beyond 100 environments"),
-    also=(
-        _number("standard_errors", "standard errors from the exact norms, at most"),
-        _number("compared", "numbers of environments compared", higher_is_better=True),
-    ),
-    paper=Paper(
-        source="proposition 2 and Fig. 3.4",
-        mean=0.0,
-        words="for more than 100 examples the masked gradients were always zero",
-    ),
-    full=Variant(
-        RandomGradientsConfig(),
-        steps=100,
-        eval_every=20,
-        num_seeds=5,
-        rule=AllOf(
-            (
-                AtMost(0.0, "max"),
-                AtMost(5.0, "max", "standard_errors"),
-                AtLeast(4, "min", "compared"),
-            )
-        ),
-        note="the norms up to 30 environments must be within 5 standard errors of the exact sums; "
-        "beyond, too little survives to compare",
-    ),
-    quick=Variant(
-        RandomGradientsConfig(),
-        steps=20,
-        eval_every=10,
-        num_seeds=2,
-        rule=AllOf(
-            (
-                AtMost(0.0, "max"),
-                AtMost(5.0, "max", "standard_errors"),
-                AtLeast(3, "min", "compared"),
-            )
-        ),
-        note=QUICK_NOTE,
-    ),
-    tiny=_tiny(RandomGradientsConfig(num_envs=(5, 10, 120), num_params=40), "left_beyond_100"),
-    pictures=(SHRINKING,),
-)
-
-
-def _hessian_row(
-    name: str,
-    constant: float,
-    claim: str,
-    paper: Paper,
-    full: AllOf,
-    note: str,
-    *,
-    has_quick: bool = True,
-    pictures: tuple[Picture, ...] = (),
-) -> Row:
-    config = HessianPairsConfig(constant=constant)
-    quick = Variant(
-        config, steps=20, eval_every=10, num_seeds=1, rule=full, note=f"{note}; {QUICK_NOTE}"
-    )
-    return Row(
-        id=f"ilc/theory/{name}",
-        claim=claim,
-        method=f"means of Hessians, constant {constant:.0f}",
-        make_learner=_hessian_pairs,
-        metric=Metric("violations", "pairs that break the bound", higher_is_better=False),
-        also=(_number("score_over_bound", "score over its bound, at most"),),
-        paper=paper,
-        full=Variant(config, steps=100, eval_every=20, num_seeds=5, rule=full, note=note),
-        quick=quick if has_quick else None,
-        tiny=_tiny(replace(config, num_pairs=10), "violations"),
-        pictures=pictures,
-    )
-
-
-HESSIAN_ROWS = (
-    _hessian_row(
-        "prop3",
-        4.0,
-        "Four times epsilon times the squared ratio of the determinants of arithmetic and "
-        "geometric mean bounds the score, and no smaller constant does.",
-        Paper(
-            source="proposition 3, proof in App. B.1.2",
-            mean=0.0,
-            words="the proof gives this constant, where the proposition prints 2",
-        ),
-        AllOf((AtMost(0.0, "max"), AtLeast(0.99, "max", "score_over_bound"))),
-        "the constant that the proof gives; random pairs of one to three curvatures from 0.01 "
-        "to 100",
-        pictures=(ELLIPSES,),
-    ),
-    _hessian_row(
-        "prop3-printed",
-        2.0,
-        "The bound with the constant 2, as the proposition prints it.",
-        Paper(
-            source="proposition 3 and Eq. 3.3",
-            mean=0.0,
-            words="the bound holds; it does not: curvatures of 1 and 10 score 10 epsilon, and the "
-            "printed bound is 6.05 epsilon",
-        ),
-        AllOf((AtMost(0.0, "max"),)),
-        "as printed; judged by what is printed, so this row is bound to miss",
-        has_quick=False,
     ),
 )
 
@@ -377,10 +201,10 @@ def _linear_row(name: str, method: str, claim: str, expected: dict[str, float]) 
         claim=claim,
         method=method,
         make_learner=_linear_toy,
-        metric=_number("held_out_loss", "loss in environments not seen"),
+        metric=number("held_out_loss", "loss in environments not seen"),
         also=(
-            _number("own_weight", "weight of an environment's own input"),
-            _number("shared_weight", "weight of the shared input", higher_is_better=True),
+            number("own_weight", "weight of an environment's own input"),
+            number("shared_weight", "weight of the shared input", higher_is_better=True),
         ),
         paper=Paper(
             source="the notebook of the authors' code",
@@ -398,7 +222,7 @@ def _linear_row(name: str, method: str, claim: str, expected: dict[str, float]) 
         quick=Variant(
             config, steps=1001, eval_every=1001, num_seeds=1, rule=rule, note="the full run"
         ),
-        tiny=_tiny(config, "held_out_loss"),
+        tiny=make_tiny(config, "held_out_loss"),
         pictures=(WEIGHTS,),
     )
 
