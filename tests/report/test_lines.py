@@ -5,6 +5,7 @@ import pytest
 from made_up import folder_of, make_record
 from recombine.experiments import find_row
 from recombine.report import line_to_json, make_lines, to_markdown
+from recombine.report._lines import changes
 from recombine.results import read_records
 
 AND_MASK, PLAIN = find_row("ilc/synthetic/and-mask"), find_row("ilc/synthetic/baseline")
@@ -72,6 +73,17 @@ def test_a_run_made_before_the_row_changed_is_not_judged(tmp_path):
     [line] = lines_of(tmp_path, old)
     assert (line.status, line.verdict.word) == ("full, changed", "not judged")
     assert f"l2=0.5, steps={old.steps}" in line.verdict.reason
+
+
+def test_settings_within_settings_are_compared_one_by_one(tmp_path):
+    row = find_row("ldt/mujoco/swimmer/search-model-free")
+    record = make_record(row=row.id, variant="full")
+    before = dict(record.config["base"])
+    del before["keep"]
+    unknown = dataclasses.replace(record, config=record.config | {"base": before})
+    assert changes(row, unknown) == {}
+    other = dataclasses.replace(record, config=record.config | {"base": before | {"hidden": [4]}})
+    assert changes(row, other) == {"base": {"hidden": [4]}}
 
 
 def test_a_run_by_other_settings_is_no_baseline(tmp_path):

@@ -85,7 +85,20 @@ def changes(row: Row, record: Record) -> dict[str, Any]:
     now = json.loads(json.dumps({**asdict(variant.config), "steps": variant.steps}))
     ran = {**record.config, "steps": record.steps}
     asked = {name: record.changed[name] for name in record.changed if name not in now}
-    return asked | {name: ran[name] for name in ran if name in now and ran[name] != now[name]}
+    return asked | _different(ran, now)
+
+
+def _different(ran: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Returns what differs of the settings that both know; of settings within settings, too."""
+    different = {}
+    for name in ran.keys() & now.keys():
+        before, after = ran[name], now[name]
+        if isinstance(before, dict) and isinstance(after, dict):
+            before = _different(before, after)
+            after = {}
+        if before != after:
+            different[name] = before
+    return {name: different[name] for name in ran if name in different}
 
 
 def make_lines(rows: Sequence[Row], records: Records) -> list[Line]:
