@@ -23,37 +23,54 @@ MUJOCO = "ldt/mujoco"
 
 
 class Published(NamedTuple):
-    """What the thesis has for one task: table C.7, and of table C.5 what differs."""
+    """What the thesis has for one task in table C.7, and how we teach there."""
 
     title: str
     model_free: float
     auxiliary: float
     ldt: float
     teaching: dict[str, Any]
+    """Within the published ranges, table C.4."""
     batch_size: int
     """Of the baselines: our choice within tables C.2 and C.3."""
     iterations: int = 400
     reach: float = 0.15
     """How far from the printed value a baseline may be."""
+    other_than_published: str = ""
+    """Which settings are not those of table C.5, where a half or a quarter of our runs failed."""
 
 
+SLOWER = "inner rate 0.005 in place of 0.01"
 TABLE = {
     "halfcheetah": Published(
         "HalfCheetah",
         0.0485,
         0.0477,
         0.0427,
-        {"meta_beta1": 0.0, "teaching_weight": 10**2.5, "validation_share": 0.7},
+        {
+            "meta_beta1": 0.9,
+            "inner_rate": 5e-3,
+            "teaching_weight": 10**2.5,
+            "validation_share": 0.5,
+        },
         8,
         reach=0.25,
+        other_than_published="inner rate 0.005 in place of 0.01, first moment 0.9 in place of 0, "
+        "half of the examples for validation in place of 0.7",
     ),
     "hopper": Published(
         "Hopper",
         0.00270,
         0.00224,
         0.00132,
-        {"meta_beta1": 0.0, "teaching_weight": 10**2.5, "validation_share": 0.3},
+        {
+            "meta_beta1": 0.0,
+            "inner_rate": 5e-3,
+            "teaching_weight": 10**2.5,
+            "validation_share": 0.3,
+        },
         16,
+        other_than_published=SLOWER,
     ),
     "swimmer": Published(
         "Swimmer",
@@ -68,9 +85,10 @@ TABLE = {
         0.0238,
         0.0211,
         0.0164,
-        {"meta_beta1": 0.9, "teaching_weight": 1e3, "validation_share": 0.5},
+        {"meta_beta1": 0.9, "inner_rate": 5e-3, "teaching_weight": 1e3, "validation_share": 0.5},
         8,
         iterations=600,
+        other_than_published=SLOWER,
     ),
 }
 ABLATED = ("hopper", "swimmer")
@@ -153,6 +171,9 @@ def _row(
 ) -> Row:
     steps = iterations // TOGETHER
     small = replace(config, **QUICK)
+    other = TABLE[config.task].other_than_published
+    if other and config.method == "ldt":
+        note = f"{note}. Within the published ranges, {other}: the published choice diverged"
     return Row(
         id=row_id,
         claim=claim,
