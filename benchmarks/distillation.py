@@ -8,6 +8,7 @@ the right shapes. On a CPU networks are small and steps few, to be done in a min
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -64,7 +65,9 @@ def _times(*, on_cpu: bool) -> list[dict]:
     }
     if on_cpu:
         ways = {name: ways[name] for name in ("together", "alone", "within")}
-    calls = {name: _program(of, count, steps) for name, (of, count) in ways.items()}
+    with ThreadPoolExecutor() as pool:  # compiles side by side
+        programs = pool.map(lambda way: _program(way[0], way[1], steps), ways.values())
+        calls = dict(zip(ways, programs, strict=True))
     taken = {name: time / steps for name, time in side_by_side(calls, rounds=rounds).items()}
     inner = learner.teacher_training.inner_steps
     what = f"iteration of {inner} inner and {learner.student_steps} student steps"
@@ -135,13 +138,14 @@ def _memory(*, on_cpu: bool) -> list[dict]:
     learner = make_learner(on_cpu=on_cpu)
     state = eqx.filter_jit(learner.init)(jr.key(0))
     ways = ("steps", "segments", "everything")
-    needs = {
-        (steps, keep): meta_step_bytes(
-            make_learner(on_cpu=on_cpu, inner_steps=steps, keep=keep), state
-        )
+    learners = {
+        (steps, keep): make_learner(on_cpu=on_cpu, inner_steps=steps, keep=keep)
         for steps in INNER_STEPS
         for keep in ways
     }
+    with ThreadPoolExecutor() as pool:
+        sizes = pool.map(lambda learner: meta_step_bytes(learner, state), learners.values())
+        needs = dict(zip(learners, sizes, strict=True))
     kept = {"steps": "a student per step kept", "segments": "a student per segment kept"}
     return [
         {

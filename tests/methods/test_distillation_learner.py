@@ -378,6 +378,25 @@ def test_an_inner_loop_that_diverges_is_no_number_and_is_explained():
     LEARNER.check_inner_loop(state, jr.key(0))
 
 
+def test_a_runaway_inner_loop_can_be_left_out():
+    def trained(rate, skips):
+        training = replace(LEARNER.teacher_training, inner=Momentum(rate), skips_runaways=skips)
+        return step(replace(LEARNER, teacher_training=training), state, jr.key(0))
+
+    state = begin(LEARNER)
+    held, metrics = trained(1e25, skips=True)
+    assert metrics["runaways"] == 1
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert eqx.tree_equal(held.teacher, state.teacher)
+    assert eqx.tree_equal(held.teacher_optimizer, state.teacher_optimizer)
+    assert not eqx.tree_equal(held.student, state.student)
+    calm, metrics = trained(1e-2, skips=True)
+    assert metrics["runaways"] == 0
+    plain, expected = trained(1e-2, skips=False)
+    assert eqx.tree_equal(calm.teacher, plain.teacher, rtol=1e-6, atol=1e-7)
+    assert metrics["meta_loss"] == pytest.approx(float(expected["meta_loss"]))
+
+
 def with_train(**sides):
     return Given(DATA.data._replace(train=DATA.data.train._replace(**sides)))
 

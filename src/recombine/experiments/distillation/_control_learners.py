@@ -114,6 +114,7 @@ def _teaching_of(config: ControlConfig, task: returns.ControlTask) -> dict[str, 
     training = TeacherTraining(
         Adam(config.meta_rate, config.meta_beta1),
         Momentum(config.inner_rate, config.inner_momentum, config.inner_weight_decay),
+        skips_runaways=config.skip_runaways,
         inner_steps=config.inner_steps,
         keep=config.keep,
         packed=True,

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from recombine.methods.adaptation import adapt, raise_if_diverged
 from recombine.methods.distillation._batches import Batches, RowOrder
@@ -255,11 +255,12 @@ class DistillationLearner(eqx.Module):
             rows: training rows of the batches of the inner loop.
         """
         trains = self._trains()
+        validation = self._examples(state, state.order.validation)._replace(privileged=None)
         found = meta_gradient(
             state.teacher,
             state.student,
             self._examples(state, rows),
-            self._examples(state, state.order.validation)._replace(privileged=None),
+            validation,
             lesson=self.lesson,
             training=trains,
             **self._inner_optimizer(state),
@@ -269,15 +270,26 @@ class DistillationLearner(eqx.Module):
         updates, optimizer = trains.optimizer.transformation().update(
             clean.grads, state.teacher_optimizer, learned
         )
-        teacher = eqx.apply_updates(state.teacher, updates)
-        state = state._replace(teacher=teacher, teacher_optimizer=optimizer)
-        return state, {
+        new = (eqx.apply_updates(state.teacher, updates), optimizer)
+        metrics = {
             "meta_loss": jnp.where(found.inner.finite, found.loss, jnp.nan),
             "inner_loss": found.inner.losses[-1],
             "meta_gradient_norm": _norm(clean.grads),
             "clipped": clean.clipped.astype(jnp.float32),
             "replaced": clean.replaced.astype(jnp.float32),
         }
+        if not trains.skips_runaways:
+            return state._replace(teacher=new[0], teacher_optimizer=new[1]), metrics
+        is_sound = jnp.isfinite(metrics["meta_loss"] + metrics["meta_gradient_norm"])
+        # Of a step that is left out: the losses of the student as it stands, and no gradient.
+        instead = jax.tree.map(jnp.zeros_like, metrics) | {
+            "meta_loss": self.lesson.label_loss(state.student, validation),
+            "inner_loss": found.inner.losses[0],
+        }
+        metrics = {name: jnp.where(is_sound, metrics[name], instead[name]) for name in metrics}
+        metrics["runaways"] = 1 - is_sound.astype(jnp.float32)
+        teacher, optimizer = _choose(is_sound, new, (state.teacher, state.teacher_optimizer))
+        return state._replace(teacher=teacher, teacher_optimizer=optimizer), metrics
 
     def update_student(
         self, state: DistillationState, rows: Int[Array, "student_steps batch"]
@@ -393,3 +405,10 @@ class DistillationLearner(eqx.Module):
 def _norm(tree: Any) -> Float[Array, ""]:
     squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)]
     return jnp.sqrt(jnp.sum(jnp.stack(squares)))
+
+
+def _choose(is_first: Bool[Array, ""], first: Any, second: Any) -> Any:
+    """Returns one of two trees of the same kind; what is no array is the same in both."""
+    arrays, rest = eqx.partition(first, eqx.is_array)
+    other = eqx.filter(second, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda a, b: jnp.where(is_first, a, b), arrays, other), rest)

@@ -75,6 +75,9 @@ class TeacherTraining(eqx.Module):
     copy of its present state (moments and count); the copy is dropped afterwards."""
     clip: Float[Array, ""] = eqx.field(converter=number, default=1e8)
     """Every component of the meta-gradient is clipped to ± this."""
+    skips_runaways: bool = eqx.field(static=True, default=False)
+    """Whether a meta-step is left out where its inner loop ran away, and counted; otherwise the run
+    ends there. The loop is hypothetical: the student goes on with the teacher as it was."""
     inner_steps: int = eqx.field(static=True, default=96)
     order: Order = eqx.field(static=True, default="second")
     """`partial` drops the Hessian of the inner loss; see `recombine.methods.adaptation.Order`."""
