@@ -162,6 +162,7 @@ def test_other_learners_are_trained_saved_and_loaded(learner, tmp_path):
         before.predict_proba(task.x_query), after.predict_proba(task.x_query)
     )
     assert (model.embedding_ is None) == (learner != "amortised")
+    assert ("distance" in model.history_) == (learner == "amortised")  # it is taught
     shape = {"anil": (8 * 3 + 3,), "maml": (2 * 8 + 8 + 8 * 3 + 3,), "amortised": (2, 4)}[learner]
     assert before.embedding_.shape == shape
     if learner == "anil":  # only the head is the task's own
@@ -169,6 +170,23 @@ def test_other_learners_are_trained_saved_and_loaded(learner, tmp_path):
         bodies = [one._network.model.network.body for one in (first, second)]
         assert all(a is b for a, b in zip(*map(jax.tree.leaves, bodies), strict=True))
         assert np.abs(first.embedding_ - second.embedding_).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_taught"),
+    [
+        ({"learner": "amortised"}, True),
+        ({"learner": "amortised", "taught": False}, False),
+        ({"learner": "amortised", "inner_steps": 2}, False),
+        ({"learner": "amortised", "inner_steps": 2, "taught": True}, True),
+        ({}, False),
+    ],
+)
+def test_encoders_that_work_alone_are_taught_by_descent(settings, is_taught):
+    found = ModularFewShot(**settings)._settings().distillation()
+    assert (found is not None) == is_taught
+    if found is not None:
+        assert found.descent.num_steps == 10
 
 
 def test_a_loaded_model_is_the_saved_one(lines, tmp_path):
@@ -288,6 +306,8 @@ def test_what_is_no_list_of_tasks_is_refused(tasks, error, message):
         ({"predicts": "number"}, ValueError, "`predicts` must be 'classes' or 'numbers'"),
         ({"inner_learning_rate": 0.0}, ValueError, "`inner_learning_rate` must be above 0"),
         ({"inner_steps": 0}, ValueError, "`inner_steps` must be at least 1"),
+        ({"taught": "yes"}, TypeError, "`taught` must be True, False or None; got 'yes'"),
+        ({"learner": "anil", "taught": True}, ValueError, "and 'anil' has none; leave it out"),
         ({"modules": 2.5}, TypeError, "`modules` must be made of whole numbers"),
         ({"tasks_per_step": 0}, ValueError, "`tasks_per_step` must be at least 1"),
     ],

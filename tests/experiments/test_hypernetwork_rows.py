@@ -24,7 +24,10 @@ from recombine.experiments.hypernetworks._hyperteacher_learner import (
     make_hyperteacher_learner,
     sample_hyperteacher,
 )
-from recombine.experiments.hypernetworks._hyperteacher_rows import PUBLISHED, PUBLISHED_STEPS
+from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
+    PUBLISHED,
+    PUBLISHED_STEPS,
+)
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach, Lead
 from recombine.experiments.hypernetworks._theory_learner import (
     make_theory_learner,

@@ -7,10 +7,13 @@ smaller, and every inner step sees the whole support, since a padded row must no
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from recombine.estimators._checks import check_count, check_number
 from recombine.methods.hypernetworks import (
     AmortisedConfig,
     Architecture,
+    Distillation,
     EncoderConfig,
     HyperNetworkConfig,
     InnerLoop,
@@ -25,6 +28,7 @@ adapted to each task; or modules and an embedding that an encoder reads off the 
 INNER_STEPS = {"hypernetwork": 10, "anil": 20, "maml": 10, "amortised": 0}
 INNER_RATES = {"hypernetwork": 0.05, "anil": 0.03, "maml": 0.01, "amortised": 0.05}
 HAS_EMBEDDING = ("hypernetwork", "amortised")
+LESSON = 10.0  # weight of the distance between an encoder's embeddings and those of descent
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class LearnerSettings:
     hidden_layers: int
     inner_steps: int | None
     inner_learning_rate: float | None
+    taught: bool | None
 
     def check(self) -> None:
         """Refuses learners and numbers that there are not."""
@@ -51,6 +56,13 @@ class LearnerSettings:
             check_count("inner_steps", self.inner_steps)
         if self.inner_learning_rate is not None:
             check_number("inner_learning_rate", self.inner_learning_rate, above=0.0)
+        if self.taught is not None and not isinstance(self.taught, bool | np.bool_):
+            raise TypeError(f"`taught` must be True, False or None; got {self.taught!r}")
+        if self.taught and self.name != "amortised":
+            raise ValueError(
+                f"`taught` is about the encoder of learner='amortised', and {self.name!r} has "
+                f"none; leave it out"
+            )
 
     @property
     def has_embedding(self) -> bool:
@@ -78,10 +90,28 @@ class LearnerSettings:
             return generated
         return AmortisedConfig(generated, EncoderConfig(width=max(64, int(self.width))))
 
+    @property
+    def steps(self) -> int:
+        """How many steps are taken within a task."""
+        return INNER_STEPS[self.name] if self.inner_steps is None else int(self.inner_steps)
+
     def inner(self) -> InnerLoop:
         """Returns how a task is adapted to."""
-        steps = INNER_STEPS[self.name] if self.inner_steps is None else int(self.inner_steps)
-        return InnerLoop(learning_rate=self.rate, num_steps=steps, keep="everything")  # pyright: ignore[reportArgumentType]
+        return self._descent(self.steps)
+
+    def distillation(self) -> Distillation | None:
+        """Returns how an encoder is taught by descent, if it is.
+
+        Unless asked for, an encoder with steps of its own behind it is not: steps of a fixed size
+        lead away from a start that is good already.
+        """
+        taught = self.steps == 0 if self.taught is None else self.taught
+        if self.name != "amortised" or not taught:
+            return None
+        return Distillation(weight=LESSON, descent=self._descent(INNER_STEPS["hypernetwork"]))  # pyright: ignore[reportArgumentType]
+
+    def _descent(self, num_steps: int) -> InnerLoop:
+        return InnerLoop(learning_rate=self.rate, num_steps=num_steps, keep="everything")  # pyright: ignore[reportArgumentType]
 
 
 def outer_loop(learning_rate: float, steps: int) -> OuterLoop:

@@ -100,6 +100,10 @@ class ModularFewShot(Estimator):
             and with "amortised" 0. Some for "amortised" refine what the encoder found.
         inner_learning_rate: of these steps; None for 0.05, with "anil" 0.03, with "maml"
             0.01.
+        taught: whether, with "amortised", descent infers the embeddings of training tasks as well,
+            10 steps each, and the encoder is drawn towards them. Training takes longer, and
+            combinations that were never seen are understood better. None for yes, unless there
+            are inner steps.
         max_buckets: how many sizes of tasks are compiled, at most.
         random_state: a whole number for the same result every time, on the same kind of device.
         verbose: whether to show progress.
@@ -113,8 +117,8 @@ class ModularFewShot(Estimator):
         history_: training curves, of up to 32 training tasks: `step`, `accuracy` on their queries
             (for numbers `squared_error`, in units of the variance of `y`), the same with
             `validation_` in front where validation tasks are given, and from the second entry on,
-            of the last step before, the `loss`, and the shares of tasks that `diverged` and of
-            updates that were `skipped`.
+            of the last step before, the `loss`, the shares of tasks that `diverged` and of updates
+            that were `skipped`, and the `distance` of an encoder that is taught from its teacher.
         n_features_in_: the number of columns of `x`.
         mean_: subtracted from each column.
         scale_: each column is divided by it afterwards.
@@ -166,6 +170,7 @@ class ModularFewShot(Estimator):
         learning_rate: float = 2e-3,
         inner_steps: int | None = None,
         inner_learning_rate: float | None = None,
+        taught: bool | None = None,
         max_buckets: int = 2,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
@@ -180,6 +185,7 @@ class ModularFewShot(Estimator):
         self.learning_rate = learning_rate
         self.inner_steps = inner_steps
         self.inner_learning_rate = inner_learning_rate
+        self.taught = taught
         self.max_buckets = max_buckets
         self.random_state = random_state
         self.verbose = verbose
@@ -296,6 +302,7 @@ class ModularFewShot(Estimator):
             self.hidden_layers,
             self.inner_steps,
             self.inner_learning_rate,
+            self.taught,
         )
 
     def _take_measures(self, tasks: Sequence[ParsedTask]) -> None:
@@ -341,6 +348,7 @@ class ModularFewShot(Estimator):
             num_tasks=int(self.tasks_per_step),
             num_measured=source.count,
             chunk_size=source.count,
+            distillation=self._settings().distillation(),
         )
 
     def _model_template(self) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.experiments.hypernetworks._config import HyperteacherConfig
+from recombine.experiments.hypernetworks._told_tasks import ToldTasks
 from recombine.methods.hypernetworks import (
     AmortisedConfig,
     Architecture,
@@ -42,8 +43,10 @@ class HyperteacherLearner(eqx.Module):
     @property
     def source(self) -> Hyperteacher:
         """The tasks."""
-        assert isinstance(self.meta.source, Hyperteacher)
-        return self.meta.source
+        source = self.meta.source
+        source = source.source if isinstance(source, ToldTasks) else source
+        assert isinstance(source, Hyperteacher)
+        return source
 
     def init(self, key: PRNGKeyArray) -> MetaTraining:
         """Draws a teacher, what is held out, and the shared parameters."""
@@ -76,7 +79,9 @@ class HyperteacherLearner(eqx.Module):
         """Returns which modules were trained together, and what came of adapting to tasks."""
         found = self.meta.inspect(state, key)
         codes = self._codes(state.world)
-        kept = {"decoded": found["decoded"], "trained_together": codes.T @ codes}
+        kept = {"trained_together": codes.T @ codes}
+        if "decoded" in found:
+            kept["decoded"] = found["decoded"]
         for name in DECODED:
             kept[f"{name}_support_losses"] = jnp.mean(found[f"{name}_support_losses"], axis=0)
             kept[f"{name}_task_accuracy"] = found[f"{name}_task_accuracy"]

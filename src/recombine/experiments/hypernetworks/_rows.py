@@ -1,22 +1,31 @@
 """All rows of the system, in the order of the paper."""
 
+from dataclasses import replace
+
 from recombine.experiments._row import System
+from recombine.experiments.hypernetworks._connected_rows import WITHOUT_MODULES
+from recombine.experiments.hypernetworks._control_rows import CONTROL
+from recombine.experiments.hypernetworks._distilled_rows import DISTILLATION
 from recombine.experiments.hypernetworks._grid_rows import GOAL_TASKS, PREFERENCES
 from recombine.experiments.hypernetworks._hyperteacher_rows import (
     AMORTISATION,
     COMPOSITION,
-    COMPOSITIONAL,
     CONNECTION,
-    HELD_OUT_SHARES,
     NO_COMPOSITION,
+)
+from recombine.experiments.hypernetworks._hyperteacher_sweeps import (
+    HELD_OUT_SHARES,
     NUMBERS_OF_EXAMPLES,
     NUMBERS_OF_MODULES,
 )
+from recombine.experiments.hypernetworks._making_hyperteacher_rows import COMPOSITIONAL
 from recombine.experiments.hypernetworks._theory_rows import (
     CONTINUOUS,
     DISCRETE,
     OVERPARAMETERIZED,
 )
+
+ALL_CONNECTION = replace(CONNECTION, rows=(*CONNECTION.rows, *WITHOUT_MODULES))
 
 MODULAR = System(
     id="modular",
@@ -25,7 +34,8 @@ MODULAR = System(
     "never trained work, if those that were trained link all modules.",
     groups=(
         *(CONTINUOUS, DISCRETE, OVERPARAMETERIZED),
-        *(COMPOSITION, NO_COMPOSITION, CONNECTION, AMORTISATION),
+        *(COMPOSITION, NO_COMPOSITION, ALL_CONNECTION, CONTROL),
+        *(AMORTISATION, DISTILLATION),
         *(HELD_OUT_SHARES, NUMBERS_OF_MODULES, NUMBERS_OF_EXAMPLES),
         *(PREFERENCES, GOAL_TASKS),
     ),

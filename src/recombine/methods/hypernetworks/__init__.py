@@ -9,7 +9,18 @@ from recombine.methods.hypernetworks._banks import (
     DeepBank as DeepBank,
     LinearBank as LinearBank,
 )
+from recombine.methods.hypernetworks._closed_form import (
+    RidgeHead as RidgeHead,
+    RidgeHeadConfig as RidgeHeadConfig,
+    solve_ridge as solve_ridge,
+)
 from recombine.methods.hypernetworks._descending import draw_weights as draw_weights
+from recombine.methods.hypernetworks._distilling import (
+    Distillation as Distillation,
+    Lesson as Lesson,
+    embedding_distance as embedding_distance,
+    give_lesson as give_lesson,
+)
 from recombine.methods.hypernetworks._encoders import (
     DeepSet as DeepSet,
     EncoderConfig as EncoderConfig,
@@ -28,6 +39,11 @@ from recombine.methods.hypernetworks._hypernetwork import (
     TaskEmbedding as TaskEmbedding,
     normalize_embedding as normalize_embedding,
     run_target as run_target,
+)
+from recombine.methods.hypernetworks._in_context import (
+    Context as Context,
+    InContextConfig as InContextConfig,
+    InContextTransformer as InContextTransformer,
 )
 from recombine.methods.hypernetworks._interface import (
     Architecture as Architecture,

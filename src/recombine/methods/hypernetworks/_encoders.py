@@ -90,19 +90,29 @@ class Block(eqx.Module):
         self.num_heads = num_heads
 
     def __call__(
-        self, rows: Float[Array, "rows width"], weights: Float[Array, " rows"] | None
+        self,
+        rows: Float[Array, "rows width"],
+        weights: Float[Array, " seen"] | None,
+        seen: Float[Array, "seen width"] | None = None,
     ) -> Float[Array, "rows width"]:
-        """Lets every row look at all that count."""
+        """Lets every row look at all that count: at rows of `seen`, or at those of its own set."""
         count, width = rows.shape
-        parts = self.attention(self.first(rows)).reshape(count, 3, self.num_heads, -1)
+        parts = self._parts(rows)
         queries, keys, values = parts[:, 0], parts[:, 1], parts[:, 2]
+        if seen is not None:
+            others = self._parts(seen)
+            keys, values = others[:, 1], others[:, 2]
         scores = jnp.einsum("qhd,khd->hqk", queries, keys) / math.sqrt(width // self.num_heads)
         if weights is not None:  # a weight of 2 is a row that is there twice
             logarithms = jnp.log(jnp.maximum(weights, 1e-30))
             scores = scores + jnp.where(weights > 0, logarithms, -1e9)[None, None, :]
-        seen = jnp.einsum("hqk,khd->qhd", jax.nn.softmax(scores, axis=-1), values)
-        rows = rows + self.joined(seen.reshape(count, width))
+        found = jnp.einsum("hqk,khd->qhd", jax.nn.softmax(scores, axis=-1), values)
+        rows = rows + self.joined(found.reshape(count, width))
         return rows + self.narrow(jax.nn.relu(self.wide(self.second(rows))))
+
+    def _parts(self, rows: Float[Array, "rows width"]) -> Float[Array, "rows 3 heads size"]:
+        """Returns queries, keys and values."""
+        return self.attention(self.first(rows)).reshape(rows.shape[0], 3, self.num_heads, -1)
 
 
 class SetTransformer(eqx.Module):

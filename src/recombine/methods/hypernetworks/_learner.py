@@ -21,7 +21,9 @@ import jax.random as jr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recombine.methods.adaptation import Adapted
+from recombine.methods.hypernetworks._amortised import AmortisedConfig
 from recombine.methods.hypernetworks._descending import descend
+from recombine.methods.hypernetworks._distilling import Distillation, give_lesson
 from recombine.methods.hypernetworks._frozen import split_frozen
 from recombine.methods.hypernetworks._interface import (
     Architecture,
@@ -77,6 +79,8 @@ class MetaLearner(eqx.Module):
     """From the first set the latents' linear decoder is learned, on the second it is measured."""
     precision: str | None = eqx.field(static=True, default=None)
     """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's."""
+    distillation: Distillation | None = None
+    """How an encoder also learns from embeddings that descent infers; None is not at all."""
 
     def __check_init__(self) -> None:
         if self.num_measured % min(self.chunk_size, self.num_measured):
@@ -92,6 +96,11 @@ class MetaLearner(eqx.Module):
             raise TypeError(
                 f"gauss-newton needs an objective of squared errors, with a method `residuals`; "
                 f"{type(self.objective).__name__} has none"
+            )
+        if self.distillation is not None and not isinstance(self.architecture, AmortisedConfig):
+            raise TypeError(
+                f"`distillation` teaches the encoder of an AmortisedConfig, and a "
+                f"{type(self.architecture).__name__} has none; leave it out"
             )
         if self.inner.fresh and not hasattr(self.source, "fresh"):
             raise TypeError(
@@ -114,22 +123,29 @@ class MetaLearner(eqx.Module):
         task_key, adapt_key = jr.split(key)
         trained, frozen = split_frozen(state.model)
 
-        def batch_loss(trained: Any) -> tuple[Float[Array, ""], tuple[Any, Any]]:
+        def batch_loss(trained: Any) -> tuple[Float[Array, ""], tuple[Any, Any, Any]]:
             model = eqx.combine(trained, frozen)
 
-            def one(task: Any, key: PRNGKeyArray) -> tuple[Any, Any]:
+            def one(task: Any, key: PRNGKeyArray) -> tuple[Any, Any, Any]:
                 adapted, features = self._adapt(model, state.world, task, key)
                 outputs = model.predict(adapted.params, features)
                 query = task.query
                 loss = self.objective.loss(outputs, query.targets, query.weights)
-                return loss, adapted.finite & jnp.isfinite(loss)
+                finite = adapted.finite & jnp.isfinite(loss)
+                if self.distillation is None:
+                    return loss, finite, None
+                lesson = give_lesson(self.distillation, model, self.objective, task, key=key)
+                return loss, finite & lesson.finite & jnp.isfinite(lesson.loss), lesson
 
-            losses, finite = jax.vmap(one)(tasks, jr.split(adapt_key, self.num_tasks))
-            return jnp.mean(losses), (losses, finite)
+            losses, finite, lessons = jax.vmap(one)(tasks, jr.split(adapt_key, self.num_tasks))
+            total = jnp.mean(losses)
+            if self.distillation is not None:
+                total += jnp.mean(lessons.loss + self.distillation.weight * lessons.distance)
+            return total, (losses, finite, lessons)
 
         with self._precision():
             tasks = self.source.sample(state.world, task_key, self.num_tasks)
-            grads, (losses, finite) = jax.grad(batch_loss, has_aux=True)(trained)
+            grads, (losses, finite, lessons) = jax.grad(batch_loss, has_aux=True)(trained)
         descent: Any = self.outer.transformation()
         updates, optimizer = descent.update(grads, state.optimizer, trained)
         trained = eqx.apply_updates(trained, updates)
@@ -137,6 +153,9 @@ class MetaLearner(eqx.Module):
             "loss": jnp.sum(jnp.where(finite, losses, 0.0)) / jnp.sum(finite),
             "diverged": 1 - jnp.mean(finite.astype(losses.dtype)),
         }
+        if self.distillation is not None:
+            distances = jnp.where(finite, lessons.distance, 0.0)
+            metrics["distance"] = jnp.sum(distances) / jnp.sum(finite)
         if self.outer.skips:
             # The optimizer gives up at the second in a row, and then so must the run.
             given_up = optimizer.notfinite_count > 1

@@ -4,6 +4,7 @@ import math
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -34,6 +35,19 @@ class GeneratedTeacher(eqx.Module):
         for weight in self.generate(latent):
             units = jax.nn.relu(units @ weight / math.sqrt(weight.shape[0]))
         return units @ self.last / math.sqrt(self.last.shape[0])
+
+    def standardized(
+        self,
+        latent: Float[Array, "layers modules"],
+        reference: Float[Array, "reference inputs"],
+        inputs: Float[Array, "rows inputs"],
+    ) -> Float[Array, "rows outputs"]:
+        """Returns the logits of one task with mean 0 and standard deviation 1 over `reference`."""
+        logits = self.leave(latent, jnp.concatenate([self.enter(reference), self.enter(inputs)]))
+        known = logits[: len(reference)]
+        mean = jnp.mean(known, axis=0, keepdims=True)
+        spread = jnp.std(known, axis=0, keepdims=True)
+        return (logits[len(reference) :] - mean) / jnp.maximum(spread, 1e-12)
 
 
 def draw_generated_teacher(

@@ -143,6 +143,10 @@ class Hyperteacher(eqx.Module):
             "connected": is_connected(codes),
         }
 
+    def latents_of(self, tasks: Int[Array, " tasks"]) -> Float[Array, "tasks layers modules"]:
+        """Returns the latents of numbered tasks, where active modules weigh 1."""
+        return self.masks[self._digits(tasks)].astype(jnp.float32)
+
     def targets(
         self,
         world: HyperteacherWorld,
@@ -159,13 +163,7 @@ class Hyperteacher(eqx.Module):
         inputs: Float[Array, "rows inputs"],
     ) -> Float[Array, "rows outputs"]:
         """Returns logits with mean 0 and standard deviation 1 over the reference inputs."""
-        teacher = world.teacher
-        units = jnp.concatenate([teacher.enter(world.reference), teacher.enter(inputs)])
-        logits = teacher.leave(latent, units)
-        reference = logits[:NUM_REFERENCE]
-        mean = jnp.mean(reference, axis=0, keepdims=True)
-        spread = jnp.std(reference, axis=0, keepdims=True)
-        return (logits[NUM_REFERENCE:] - mean) / jnp.maximum(spread, 1e-12)
+        return world.teacher.standardized(latent, world.reference, inputs)
 
     def _sample(
         self,
@@ -198,7 +196,7 @@ class Hyperteacher(eqx.Module):
         self, key: PRNGKeyArray, tasks: Int[Array, " tasks"], num_tasks: int
     ) -> Float[Array, "num_tasks layers modules"]:
         chosen = tasks[jr.randint(key, (num_tasks,), 0, tasks.shape[0])]
-        return self.masks[self._digits(chosen)].astype(jnp.float32)
+        return self.latents_of(chosen)
 
     def _pick_hot(
         self, key: PRNGKeyArray, held_out: Int[Array, " tasks"], num_tasks: int, hotness: int
