@@ -170,7 +170,7 @@ def read(reader, frames, length, context=None):
     return reader.probabilities(jnp.sum(evidence * is_real[:, None], axis=0)), is_present
 
 
-def test_the_reader_tells_the_room_from_true_frames(few):
+def test_the_reader_tells_the_room_from_true_frames(few, runs):
     many = jax.jit(jax.vmap(lambda frames, length: read(rr.RoomReader(), frames, length)))
     probabilities, is_present = many(few.frames, few.lengths)
     given = probabilities[np.arange(4), few.labels]
@@ -179,6 +179,10 @@ def test_the_reader_tells_the_room_from_true_frames(few):
     reader = rr.RoomReader()
     assert reader.probabilities(jnp.zeros(2)).tolist() == [0.5, 0.5]
     assert not bool(reader.is_present(jnp.ones((64, 64, 3))))
+    # A model that forgets the runner draws the map alone, most of which is dark.
+    assert not bool(reader.is_present(jnp.asarray(rr.draw_map(runs.map_of(0))) / 255.0))
+    every_grey = jnp.linspace(0, 1, 64)[:, None, None] * jnp.ones((1, 64, 3))
+    assert not bool(reader.is_present(every_grey))
 
 
 def test_the_masks_leak_through_the_door_and_no_further(few, runs):

@@ -29,9 +29,9 @@ ON_NEW = Metric("accuracy_soft/standard", "the same, with bounces", over=EPOCH)
 
 STEPS_PER_EPOCH = 250
 PUBLISHED_STEPS = 37_500  # 150 epochs
-ROOM_STEPS = 4_000  # 16 epochs
-FUNNEL_STEPS = 2_500  # 10 epochs
-SWITCH_STEPS = 3_000  # 6 epochs without bounces, 6 with
+ROOM_STEPS = 12_000  # 48 epochs
+FUNNEL_STEPS = 12_000
+SWITCH_STEPS = 12_000  # 24 epochs without bounces, 24 with
 SEEDS = 3
 
 ROOMS = "asi/room-runner"
@@ -39,15 +39,21 @@ FUNNELS = "asi/funnel-board"
 SWITCH = "asi/funnel-board-switch"
 
 # Seeds take turns: convolutions of several models at once are grouped ones, which are slow.
-ROOM = SkipConfig(task="room-runner", vectorize_seeds=False)  # Table A.1
-FUNNEL = SkipConfig(  # Table A.2, but for the architecture
+LONG_ROOM = SkipConfig(task="room-runner", vectorize_seeds=False)  # Table A.1
+LONG_FUNNEL = SkipConfig(  # Table A.2
     task="funnel-board",
     exploration_steps=15_000,
-    architecture="strided",
-    kernels=32,
+    architecture="dilated",
     vectorize_seeds=False,
 )
-FUNNEL_BASELINE = {"learning_rate": 7.5e-4}  # of all other methods, in Table A.2
+# What moves is a few pixels of thousands. A model first learns what stands still, and draws no
+# runner and no ball; a larger learning rate makes it draw them sooner, and until then only true
+# frames show them. So a short run has the largest learning rate of the authors' search, and lowers
+# it later than its share of 150 epochs would ask for; S is the published one in steps.
+SHORT: dict[str, Any] = {"learning_rate": 1e-3, "decay_every": 22_500, "sampling_steps": 62_500}
+ROOM = replace(LONG_ROOM, **SHORT)
+FUNNEL = replace(LONG_FUNNEL, **SHORT, architecture="strided", exploration_steps=7_500)
+SWITCHED = replace(FUNNEL, task="funnel-board-switch", decay_every=15_000)  # before the switch
 NO_EXPLORATION: dict[str, Any] = {"longest_skip": 18, "exploration_steps": 0}
 ALIGNED_STEPS = 60  # fewer than a trajectory has frames: a free run costs less
 
@@ -63,7 +69,8 @@ QUICK: dict[str, Any] = {
     "num_watched": 100,
     "vectorize_seeds": True,
 }
-QUICK_SWITCH = {"decay_every": 800}  # before the switch, as in the published run
+QUICK_FUNNEL = {"kernels": 32}  # of no effect on vectors
+QUICK_SWITCH = {**QUICK_FUNNEL, "decay_every": 800}  # before the switch, as in the published run
 
 
 class EqualCalls(NamedTuple):
@@ -162,17 +169,18 @@ def make_row(
     )
 
 
-def epochs(steps: int) -> str:
-    """Says how long a run is."""
+def epochs(steps: int, more: str = "") -> str:
+    """Says how long a run is, and how its schedules differ from the published ones."""
     return (
-        f"{steps // STEPS_PER_EPOCH} epochs in place of 150, with all schedules scaled down alike"
+        f"{steps // STEPS_PER_EPOCH} epochs in place of 150{more}; a learning rate of 0.001 in "
+        "place of 0.0005 to 0.00075, which falls later, a shorter exploration, and the published "
+        "schedule of feeding true frames"
     )
 
 
-ONE_ROOM_MODEL = "the strided model with 48 kernels for every method"
-ONE_FUNNEL_MODEL = "the strided model with 32 kernels for every method"
-ROOM_NOTE = f"{epochs(ROOM_STEPS)}; {ONE_ROOM_MODEL}"
-FUNNEL_NOTE = f"{epochs(FUNNEL_STEPS)}; {ONE_FUNNEL_MODEL}"
+ONE_MODEL = "the strided model with 48 kernels for every method"
+ROOM_NOTE = f"{epochs(ROOM_STEPS)}; {ONE_MODEL}"
+FUNNEL_NOTE = f"{epochs(FUNNEL_STEPS)}; {ONE_MODEL}"
 OWN = "not in the thesis: proposed in §2.5 and left open"
 ALIGNED_NOTE = (
     "the first half as the full method, alignment after that; at most 60 predictions in one"
