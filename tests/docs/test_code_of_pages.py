@@ -80,7 +80,16 @@ def readers_own_table() -> dict[str, Any]:
     return {"X": X, "y": y, "site": np.repeat(["a", "b", "c"], 20), "X_new": X[:5]}
 
 
-@pytest.mark.parametrize("pages", PAGES.values(), ids=PAGES.keys())
+LONG_PAGE = "estimators"  # trains one of every kind, for a minute; so do the pages of the systems
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        pytest.param(pages, id=name, marks=pytest.mark.slow if name == LONG_PAGE else ())
+        for name, pages in PAGES.items()
+    ],
+)
 def test_the_code_of_the_pages_runs(
     pages: list[str],
     tmp_path: Path,
@@ -120,7 +129,13 @@ def modules() -> list[str]:
     return ["recombine", *(module.name for module in found if module.name != "recombine.__main__")]
 
 
-@pytest.mark.parametrize("name", modules())
+LONG_EXAMPLE = "recombine.estimators._meta_seq2seq"  # its page trains one, too
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == LONG_EXAMPLE else ()) for n in modules()],
+)
 def test_the_examples_of_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     module: ModuleType = importlib.import_module(name)

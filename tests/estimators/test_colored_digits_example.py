@@ -10,6 +10,7 @@ def example():
     return load_script("examples/colored_digits.py")
 
 
+@pytest.mark.slow
 def test_the_mask_holds_up_where_plain_training_fails(example):
     found = example.compare(1, methods=("plain", "and-mask"), steps=150)
     plain, masked, blind = found["plain"], found["and-mask"], found["without colour"]

@@ -42,6 +42,7 @@ def fitted(quick_compilation):
     return InvariantRegressor(**SHORT).fit(X, y, environments=sites)
 
 
+@pytest.mark.slow
 def test_the_mask_ignores_a_shortcut_that_plain_training_follows():
     X, y, sites = sample_shortcut(7, 60)
     new_X, new_y, _ = sample_shortcut(7, 60, seed=1, flipped=True)

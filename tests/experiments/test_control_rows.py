@@ -115,6 +115,7 @@ def test_a_told_student_with_the_teachers_weights_is_the_teacher():
     assert float(random["ood_loss"]) > 0.1
 
 
+@pytest.mark.slow
 def test_the_nearest_task_is_the_task_itself_where_it_was_trained():
     learner, config = made(f"{CONTROLS}/nearest-task")
 

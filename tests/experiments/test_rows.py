@@ -18,8 +18,7 @@ ROWS = match_rows("*")
 TRIED = {
     *("ilc/synthetic/and-mask", "ilc/synthetic/baseline", "me/meta"),
     *("ilc/synthetic/dann", "ilc/synthetic/envs/64/baseline"),
-    *("ilc/synthetic/search/standard", "ilc/gradcorr/and"),
-    *("scan/length/standard/seq2seq", "asi/room-runner/asi"),
+    *("ilc/gradcorr/and", "asi/room-runner/asi"),
     "modular/hyperteacher/compositional/linear-hnet",
     *("ldt/toy-a/none", "ldt/mujoco/hopper/search-model-free"),
 }

@@ -187,6 +187,7 @@ def test_the_model_of_the_switch_is_kept():
     )
 
 
+@pytest.mark.slow
 def test_alignment_starts_from_greedy_matching_also_with_seeds_side_by_side():
     row = ROWS["asi/room-runner/dtw"]
     config = dataclasses.replace(

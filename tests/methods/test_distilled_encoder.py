@@ -120,6 +120,7 @@ def test_a_lesson_is_what_descent_does_without_the_encoder():
     assert any(jnp.any(leaf != 0) for leaf in jax.tree.leaves(grads.encoder))
 
 
+@pytest.mark.slow
 def test_the_encoder_comes_near_what_descent_finds():
     def taught(weight):
         return learner_of(

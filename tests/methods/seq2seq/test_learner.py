@@ -69,7 +69,9 @@ measure = eqx.filter_jit(
 inspect = eqx.filter_jit(lambda learner, state, key: learner.inspect(state, key))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name", ["meta", "plain", pytest.param("syntactic", marks=pytest.mark.slow)]
+)
 def test_every_learner_keeps_the_contract(name):
     learner = LEARNERS[name]
     state = init(learner, jr.key(0))
@@ -105,6 +107,7 @@ def test_seeds_can_be_run_together():
         np.testing.assert_allclose(together["loss"][i], metrics["loss"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_episode_is_learned_by_heart():
     config = MetaSeq2SeqConfig(15, 8, size=48, dropout=0.0)
     optimizer = OptimizerConfig(learning_rate=3e-3, drop_at=None)
