@@ -37,7 +37,7 @@ class Published(NamedTuple):
     reach: float = 0.15
     """How far from the printed value a baseline may be."""
     other_than_published: str = ""
-    """Which settings are not those of table C.5, where a half or a quarter of our runs failed."""
+    """Which settings are not those of table C.5, with which some of our seeds failed."""
 
 
 SLOWER = "inner rate 0.005 in place of 0.01"
@@ -173,7 +173,7 @@ def _row(
     small = replace(config, **QUICK)
     other = TABLE[config.task].other_than_published
     if other and config.method == "ldt":
-        note = f"{note}. Within the published ranges, {other}: the published choice diverged"
+        note = f"{note}. Within the published ranges, {other}: the published choice failed in some seeds"
     return Row(
         id=row_id,
         claim=claim,

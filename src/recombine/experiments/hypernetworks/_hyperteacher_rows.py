@@ -119,7 +119,6 @@ CLEAN = (
     "not in the paper: 200 tasks and full rank on both sides, so that only the connection differs"
 )
 CONNECTED_QUICK: dict[str, Any] = {"max_active": 2}
-CONNECTED_QUICK_NOTE = "with one generated layer the supports do not differ in rank"
 
 
 def _connected(support: str, learner: str) -> Row:
