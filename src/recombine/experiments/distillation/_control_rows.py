@@ -173,7 +173,7 @@ def _row(
     small = replace(config, **QUICK)
     other = TABLE[config.task].other_than_published
     if other and config.method == "ldt":
-        note = f"{note}. Within the published ranges, {other}: the published choice failed in some seeds"
+        note = f"{note}. Within the published ranges, {other}: what was published failed at times"
     return Row(
         id=row_id,
         claim=claim,
