@@ -397,6 +397,28 @@ def test_a_runaway_inner_loop_can_be_left_out():
     assert metrics["meta_loss"] == pytest.approx(float(expected["meta_loss"]))
 
 
+def test_a_meta_gradient_that_is_too_long_counts_as_a_runaway():
+    def trained(longest):
+        training = replace(
+            LEARNER.teacher_training,
+            inner=Momentum(1e-2),
+            skips_runaways=True,
+            longest_gradient=longest,
+        )
+        return step(replace(LEARNER, teacher_training=training), state, jr.key(0))
+
+    state = begin(LEARNER)
+    taken, metrics = trained(1e6)
+    length = float(metrics["meta_gradient_norm"])
+    assert metrics["runaways"] == 0 and 0 < length < 1e6
+    held, metrics = trained(length / 2)
+    assert metrics["runaways"] == 1
+    assert eqx.tree_equal(held.teacher, state.teacher)
+    assert not eqx.tree_equal(taken.teacher, state.teacher)
+    with pytest.raises(ValueError, match="needs `skips_runaways=True`"):
+        replace(LEARNER.teacher_training, longest_gradient=1.0)
+
+
 def with_train(**sides):
     return Given(DATA.data._replace(train=DATA.data.train._replace(**sides)))
 

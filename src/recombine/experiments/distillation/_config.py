@@ -135,6 +135,7 @@ class ControlConfig:
     meta_rate: Rate = 5e-4
     meta_beta1: Annotated[float, Field(ge=0, lt=1)] = 0.0
     skip_runaways: bool = True  # whether a meta-step whose inner loop diverges is left out
+    longest_meta_gradient: Rate | None = None  # a longer one counts as that of a diverged loop
     keep: Literal["everything", "steps", "segments"] = "steps"  # for the backward pass
     iterations: Count = 5  # in one step of the run, after which all is measured
     precision: str | None = None  # of matrix products; the device's own where there is none

@@ -26,7 +26,7 @@ from recombine.methods.distillation._interface import (
     ask,
     targets_of,
 )
-from recombine.methods.distillation._numbers import number
+from recombine.methods.distillation._numbers import number, optional_number
 
 
 class Lesson(eqx.Module):
@@ -78,6 +78,10 @@ class TeacherTraining(eqx.Module):
     skips_runaways: bool = eqx.field(static=True, default=False)
     """Whether a meta-step is left out where its inner loop ran away, and counted; otherwise the run
     ends there. The loop is hypothetical: the student goes on with the teacher as it was."""
+    longest_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
+    """A longer meta-gradient also counts as that of a loop that ran away; None: any finite one is
+    taken. One that is a thousand times too long says nothing, and Adam, which divides by the
+    squares that it remembers, hardly moves a teacher for long after it."""
     inner_steps: int = eqx.field(static=True, default=96)
     order: Order = eqx.field(static=True, default="second")
     """`partial` drops the Hessian of the inner loss; see `recombine.methods.adaptation.Order`."""
@@ -104,6 +108,11 @@ class TeacherTraining(eqx.Module):
             raise ValueError(
                 f"`order` must be second or partial, got {self.order!r}: where every update is a "
                 f"constant, nothing depends on the teacher"
+            )
+        if self.longest_gradient is not None and not self.skips_runaways:
+            raise ValueError(
+                "`longest_gradient` says which meta-steps are left out: it needs "
+                "`skips_runaways=True`"
             )
         if self.packed and (self.inner is None or self.last_steps is not None):
             raise ValueError(
