@@ -30,47 +30,35 @@ class Published(NamedTuple):
     auxiliary: float
     ldt: float
     teaching: dict[str, Any]
-    """Within the published ranges, table C.4."""
+    """Table C.5; what is not there is the same for all, table C.6."""
     batch_size: int
     """Of the baselines: our choice within tables C.2 and C.3."""
     iterations: int = 400
     reach: float = 0.15
     """How far from the printed value a baseline may be."""
-    other_than_published: str = ""
-    """Which settings are not those of table C.5, with which some of our seeds failed."""
 
 
-SLOWER = "inner rate 0.005 in place of 0.01"
+# On three tasks, inner loops of the published settings come near running away now and then. The
+# meta-gradient of such a loop is up to a million times as long as the others, and its teacher
+# learns nothing for the rest of the run. So those meta-steps are left out; others are below 2.
+CALM: dict[str, Any] = {"longest_meta_gradient": 3.0}
 TABLE = {
     "halfcheetah": Published(
         "HalfCheetah",
         0.0485,
         0.0477,
         0.0427,
-        {
-            "meta_beta1": 0.9,
-            "inner_rate": 5e-3,
-            "teaching_weight": 10**2.5,
-            "validation_share": 0.5,
-        },
+        {"teaching_weight": 10**2.5, "validation_share": 0.7, **CALM},
         8,
         reach=0.25,
-        other_than_published="inner rate 0.005 in place of 0.01, first moment 0.9 in place of 0, "
-        "half of the examples for validation in place of 0.7",
     ),
     "hopper": Published(
         "Hopper",
         0.00270,
         0.00224,
         0.00132,
-        {
-            "meta_beta1": 0.0,
-            "inner_rate": 5e-3,
-            "teaching_weight": 10**2.5,
-            "validation_share": 0.3,
-        },
+        {"teaching_weight": 10**2.5, "validation_share": 0.3, **CALM},
         16,
-        other_than_published=SLOWER,
     ),
     "swimmer": Published(
         "Swimmer",
@@ -85,10 +73,9 @@ TABLE = {
         0.0238,
         0.0211,
         0.0164,
-        {"meta_beta1": 0.9, "inner_rate": 5e-3, "teaching_weight": 1e3, "validation_share": 0.5},
+        {"meta_beta1": 0.9, "teaching_weight": 1e3, "validation_share": 0.5, **CALM},
         8,
         iterations=600,
-        other_than_published=SLOWER,
     ),
 }
 ABLATED = ("hopper", "swimmer")
@@ -171,9 +158,11 @@ def _row(
 ) -> Row:
     steps = iterations // TOGETHER
     small = replace(config, **QUICK)
-    other = TABLE[config.task].other_than_published
-    if other and config.method == "ldt":
-        note = f"{note}. Within the published ranges, {other}: what was published failed at times"
+    if config.method == "ldt" and config.longest_meta_gradient is not None:
+        note = (
+            f"{note}. Meta-steps with a gradient longer than {config.longest_meta_gradient:g} are "
+            "left out: one such step keeps a teacher from learning"
+        )
     return Row(
         id=row_id,
         claim=claim,

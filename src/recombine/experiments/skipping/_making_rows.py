@@ -39,12 +39,12 @@ FUNNELS = "asi/funnel-board"
 SWITCH = "asi/funnel-board-switch"
 
 # Seeds take turns: convolutions of several models at once are grouped ones, which are slow.
-LONG_ROOM = SkipConfig(task="room-runner", vectorize_seeds=False)  # Table A.1
+LONG_ROOM = SkipConfig(task="room-runner", vectorize_seeds=True)  # Table A.1
 LONG_FUNNEL = SkipConfig(  # Table A.2
     task="funnel-board",
     exploration_steps=15_000,
     architecture="dilated",
-    vectorize_seeds=False,
+    vectorize_seeds=True,
 )
 # What moves is a few pixels of thousands. A model first learns what stands still, and draws no
 # runner and no ball; a larger learning rate makes it draw them sooner, and until then only true
