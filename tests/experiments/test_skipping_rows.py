@@ -117,7 +117,7 @@ def test_images_are_made_for_accelerators():
     learner = learner_of("asi/room-runner/asi", frames="images")
     assert learner.chunk == 8
     assert learner.at_once == 125
-    assert not learner.vectorize_seeds  # convolutions of several models at once are grouped ones
+    assert learner.vectorize_seeds
     assert learner_of("asi/room-runner/asi").chunk is None
 
 

@@ -53,6 +53,25 @@ def test_no_pixel_sees_further_than_the_receptive_field(architecture, reach):
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (4, 6)])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "inputs", "outputs"), [(5, 4, 3), (5, 1, 6), (1, 2, 3)], ids=["rows", "all", "pixel"]
+)
+def test_a_product_with_shifted_copies_is_a_convolution(shape, stride, size, inputs, outputs):
+    images = jr.normal(jr.key(0), (*shape, inputs))
+    layer = Convolution(size, inputs, outputs, key=jr.key(1), stride=stride)
+    layer = eqx.tree_at(lambda layer: layer.bias, layer, jnp.arange(1.0, outputs + 1))
+    expected = jax.lax.conv_general_dilated(
+        images[None],
+        layer.weight,
+        (stride, stride),
+        "SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+    )
+    np.testing.assert_allclose(layer(images), expected[0] + layer.bias[None, None], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(9, 7), (4, 6)])
 def test_dilated_and_transposed_convolutions_are_what_they_are_called(shape):
     image = jr.normal(jr.key(0), (*shape, 2))
     settings = {"padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC")}

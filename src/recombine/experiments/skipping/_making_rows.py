@@ -38,13 +38,9 @@ ROOMS = "asi/room-runner"
 FUNNELS = "asi/funnel-board"
 SWITCH = "asi/funnel-board-switch"
 
-# Seeds take turns: convolutions of several models at once are grouped ones, which are slow.
-LONG_ROOM = SkipConfig(task="room-runner", vectorize_seeds=True)  # Table A.1
+LONG_ROOM = SkipConfig(task="room-runner")  # Table A.1
 LONG_FUNNEL = SkipConfig(  # Table A.2
-    task="funnel-board",
-    exploration_steps=15_000,
-    architecture="dilated",
-    vectorize_seeds=True,
+    task="funnel-board", exploration_steps=15_000, architecture="dilated"
 )
 # What moves is a few pixels of thousands. A model first learns what stands still, and draws no
 # runner and no ball; a larger learning rate makes it draw them sooner, and until then only true
@@ -67,7 +63,6 @@ QUICK: dict[str, Any] = {
     "decay_every": 1_200,
     "num_validation": 200,
     "num_watched": 100,
-    "vectorize_seeds": True,
 }
 QUICK_FUNNEL = {"kernels": 32}  # of no effect on vectors
 QUICK_SWITCH = {**QUICK_FUNNEL, "decay_every": 800}  # before the switch, as in the published run

@@ -83,31 +83,43 @@ def _convolve(
     """Convolves with zeros around the images, as one product with shifted copies side by side.
 
     In place of `jax.lax.conv_general_dilated`, which is slow where a model is called in a loop on a
-    CPU, and where several models convolve at once on a GPU: their product is one product.
+    CPU, and where several models convolve at once on a GPU: their products are one product.
     """
-    rows, columns, _, outputs = weight.shape
-    down, tall = _shifts(images.shape[1], rows, stride)
-    across, wide = _shifts(images.shape[2], columns, stride)
+    rows, columns, inputs, outputs = weight.shape
+    down, tall = _reach(images.shape[1], rows, stride)
+    across, wide = _reach(images.shape[2], columns, stride)
     padded = jnp.pad(images, ((0, 0), down, across, (0, 0)))
+
+    def product(copies: list[Array], weight: Array) -> Array:
+        beside = copies[0] if len(copies) == 1 else jnp.concatenate(copies, axis=-1)
+        return jnp.einsum("bhwi,io->bhwo", beside, weight, precision=rounding)
+
+    if stride == 1 and columns * inputs + rows * outputs < rows * columns * inputs:
+        # Copies for the columns only; the rows are products beside each other, and shifted then.
+        copies = [padded[:, :, column : column + wide] for column in range(columns)]
+        by_column = weight.transpose(1, 2, 0, 3).reshape(columns * inputs, rows * outputs)
+        first, *others = jnp.split(product(copies, by_column), rows, axis=-1)
+        total = first[:, :tall]
+        for row, part in enumerate(others, 1):
+            total += part[:, row : row + tall]
+        return total
     copies = [
         padded[:, row : row + tall : stride, column : column + wide : stride]
         for row in range(rows)
         for column in range(columns)
     ]
-    beside = copies[0] if len(copies) == 1 else jnp.concatenate(copies, axis=-1)
-    return jnp.einsum("bhwi,io->bhwo", beside, weight.reshape(-1, outputs), precision=rounding)
+    return product(copies, weight.reshape(rows * columns * inputs, outputs))
 
 
-def _shifts(size: int, weights: int, stride: int) -> tuple[tuple[int, int], int]:
-    """Returns how many zeros go before and after an axis, and how far a shifted copy reaches."""
+def _reach(size: int, weights: int, stride: int) -> tuple[tuple[int, int], int]:
+    """Returns how many zeros go before and after an axis, and how much of it a copy covers."""
     reach = (-(-size // stride) - 1) * stride + 1
     missing = max(reach - 1 + weights - size, 0)
     return (missing // 2, missing - missing // 2), reach
 
 
-# The gradient of a dilated or transposed convolution with respect to its weights is one that
-# compilers for GPUs do not recognize: they run it with a window as large as the image. The two
-# below are the same sums as convolutions without dilation, whose gradients are fast.
+# A dilated or a transposed convolution is the same sum as one without dilation, of small images or
+# with small weights.
 
 
 def _convolve_dilated(
