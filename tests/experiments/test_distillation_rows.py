@@ -15,7 +15,7 @@ from recombine.engines import RunRequest, run_row
 from recombine.experiments import match_rows
 from recombine.experiments.distillation import _pictures
 from recombine.experiments.distillation._config import HiddenXorConfig, LifeConfig
-from recombine.experiments.distillation._control_rows import TABLE
+from recombine.experiments.distillation._control_table import TABLE
 from recombine.experiments.distillation._figure_values import DISTILLED, NO_TEACHER
 from recombine.experiments.distillation._judging import NearTable, Rising, SomewhereAbove
 from recombine.experiments.distillation._life_learner import LifeSample, make_life_learner
