@@ -20,7 +20,8 @@ Architecture = Literal["simple", "dilated", "strided"]
 """Plain; with a fourth layer of dilation 2; or at half the resolution from layer 2 to layer 4."""
 
 Precision = Literal["highest", "default", "bfloat16"]
-"""Of the convolutions: float32, what the device likes (TF32 on some), or bfloat16 throughout."""
+"""Of the convolutions: float32, what the device likes (TF32 on some), or bfloat16 where pixels are
+seen together; the last two layers, which see single pixels, are then as the device likes."""
 
 CHANNELS = 3
 
@@ -204,10 +205,11 @@ class VideoModel(eqx.Module):
             features = jax.nn.relu(layer(features, self.precision))
             if layer.is_transposed:  # an odd size comes back one too large
                 features = features[:height, :width]
-        features = jnp.concatenate([image.astype(features.dtype), features], axis=-1)
-        features = jax.nn.relu(self.layers[5](features, self.precision))
-        logits = self.layers[6](features, self.precision)
-        return jax.nn.sigmoid(logits.astype(jnp.float32))
+        # The image itself is never rounded: what stands still would fade from step to step.
+        at_end = "default" if self.precision == "bfloat16" else self.precision
+        features = jnp.concatenate([image, features.astype(image.dtype)], axis=-1)
+        features = jax.nn.relu(self.layers[5](features, at_end))
+        return jax.nn.sigmoid(self.layers[6](features, at_end))
 
 
 @dataclass(frozen=True)
