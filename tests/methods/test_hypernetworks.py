@@ -154,7 +154,7 @@ def test_a_generated_network_is_an_mlp_with_weights_over_root_fan_in(num_hidden)
     assert len(target.weights) == num_hidden + 1
     rows = np.asarray(inputs)
     for number, (weight, bias) in enumerate(zip(*target, strict=True)):
-        rows = rows @ np.asarray(weight) / weight.shape[0] ** 0.5 + np.asarray(bias)
+        rows = rows @ np.asarray(weight) + np.asarray(bias)
         rows = rows if number == num_hidden else np.maximum(rows, 0)
     np.testing.assert_allclose(run_target(target, inputs), rows, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
@@ -163,7 +163,8 @@ def test_a_generated_network_is_an_mlp_with_weights_over_root_fan_in(num_hidden)
     # The bias of a layer stands before its weights in what a bank writes.
     written = model.input_bank(normalize_embedding(task.input))[0]
     np.testing.assert_allclose(target.biases[0], written[:5], rtol=1e-6)
-    np.testing.assert_allclose(target.weights[0].reshape(-1), written[5:], rtol=1e-6)
+    weights = target.weights[0].reshape(-1)
+    np.testing.assert_allclose(weights, written[5:] / 3**0.5, rtol=1e-5, atol=1e-6)
 
 
 def test_hidden_layers_share_a_bank_and_have_rows_of_their_own():

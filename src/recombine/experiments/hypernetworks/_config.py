@@ -99,4 +99,6 @@ class HyperteacherConfig:
     num_tasks: Count = 128
     num_measured: Count = 1024
     chunk_size: Count = 128
-    precision: str | None = None  # of matrix products; the device's own where there is none
+    # Of matrix products; the device's own where there is none. With bfloat16, networks also keep
+    # what they compute in that type: half the memory to move, more noise in meta-gradients.
+    precision: str | None = None

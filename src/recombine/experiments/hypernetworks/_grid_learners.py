@@ -296,6 +296,7 @@ def _make(config: GridConfig, source: Any, objective: Any) -> GridLearner:
             learning_rate=config.inner_rate,
             num_steps=config.inner_steps,
             batch_size=config.batch_size,
+            keep="everything" if config.learner == "anil" else "steps",  # a head's own is little
         ),
         OuterLoop(
             learning_rate=config.outer_rate,

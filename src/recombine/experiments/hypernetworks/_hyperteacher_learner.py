@@ -110,6 +110,8 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         learning_rate=config.inner_rate,
         num_steps=config.inner_steps,
         batch_size=config.batch_size,
+        # A head is small: keeping all it computes costs less than reading the features again.
+        keep="everything" if config.learner == "anil" else "steps",
     )
     outer = OuterLoop(
         learning_rate=config.outer_rate,

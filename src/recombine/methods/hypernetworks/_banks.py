@@ -26,7 +26,11 @@ class LinearBank(eqx.Module):
 
     def __call__(self, embeddings: Float[Array, "rows templates"]) -> Float[Array, "rows weights"]:
         """Generates the weights of every row."""
-        return embeddings @ self.modules
+        return self.mix(embeddings) @ self.modules
+
+    def mix(self, embeddings: Float[Array, "rows templates"]) -> Float[Array, "rows modules"]:
+        """Returns by how much each module counts: its entry of the embedding."""
+        return embeddings
 
 
 class DeepBank(eqx.Module):
@@ -56,10 +60,19 @@ class DeepBank(eqx.Module):
 
     def __call__(self, embeddings: Float[Array, "rows templates"]) -> Float[Array, "rows weights"]:
         """Generates the weights of every row."""
+        return self.mix(embeddings) @ self.modules
+
+    def mix(self, embeddings: Float[Array, "rows templates"]) -> Float[Array, "rows modules"]:
+        """Returns by how much each module counts: what the last hidden layer says."""
         rows = self.first(embeddings)
         for layer, norm in zip(self.layers, self.norms, strict=True):
             rows = jax.nn.elu(norm(layer(rows)))
-        return self.last(rows)
+        return rows
+
+    @property
+    def modules(self) -> Float[Array, "modules weights"]:
+        """What the last layer adds up."""
+        return self.last.weight
 
 
 def make_bank(

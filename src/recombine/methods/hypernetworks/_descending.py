@@ -12,6 +12,7 @@ from recombine.methods.adaptation import Adapted, adapt
 from recombine.methods.hypernetworks._gauss_newton import solve
 from recombine.methods.hypernetworks._interface import Objective
 from recombine.methods.hypernetworks._loops import InnerLoop
+from recombine.methods.hypernetworks._shared_features import SharedFeatures
 
 
 def descend(
@@ -86,8 +87,15 @@ def descend(
             pull=loop.pull,
         )
 
-    def loss(task: Any, batch: Any) -> Float[Array, ""]:
+    # Where all steps see the same features, their gradient need not be added up step by step.
+    shares = hasattr(model, "make_slots") and rows_of in (on_all, on_weighted)
+    slots_of_steps = model.make_slots(features, steps) if shares else None
+    still: Any = jax.lax.stop_gradient(features)
+
+    def loss(task: Any, batch_and_slots: Any) -> Float[Array, ""]:
+        batch, slots = batch_and_slots
         features, targets, weights = rows_of(batch)
+        features = SharedFeatures(still, slots) if shares else features
         return objective.loss(model.predict(task, features), targets, weights)
 
     return adapt(
@@ -95,7 +103,7 @@ def descend(
         start,
         loop.transformation(),
         num_steps=steps,
-        batches=batches,
+        batches=(batches, slots_of_steps),
         order=loop.order,
         keep=loop.keep,
     )

@@ -3,7 +3,7 @@ r"""A network whose weights are generated from the embedding of a task (Schug et
 The target network is an MLP. Its input layer, its hidden layers and its output layer each have a
 bank of modules and embedding rows of their own: one row for the input layer, one for each further
 hidden layer (which share one bank), one for the output layer. All weights and biases are generated;
-weights are divided by √fan-in when they are used.
+weights are divided by √fan-in.
 
 An embedding row $e$ of length $T$ is used as $e \cdot \sqrt{T} / \lVert e \rVert$, the factor
 being a constant for derivatives: its scale does not matter, and its gradient is not projected.
@@ -94,10 +94,10 @@ class HyperNetwork(eqx.Module):
     ) -> Float[Array, "rows outputs"]:
         """Generates the network of a task, once, and runs it on all rows."""
         outputs = run_target(self.generate(task), features)
-        return outputs if task.bias is None else outputs + task.bias[None]
+        return outputs if task.bias is None else outputs.astype(task.bias.dtype) + task.bias[None]
 
     def generate(self, task: TaskEmbedding) -> TargetWeights:
-        """Returns the network of a task, before division by √fan-in."""
+        """Returns the network of a task, its weights divided by √fan-in."""
         width = self.width
         parts = [(self.input_bank, task.input, self.num_inputs, width)]
         if self.hidden_bank is not None:
@@ -105,10 +105,14 @@ class HyperNetwork(eqx.Module):
         parts.append((self.output_bank, task.output, width, self.num_outputs))
         weights, biases = [], []
         for bank, rows, num_inputs, num_outputs in parts:
-            generated = bank(normalize_embedding(rows))
-            for layer in range(rows.shape[0]):
-                biases.append(generated[layer, :num_outputs])
-                weights.append(generated[layer, num_outputs:].reshape(num_inputs, num_outputs))
+            mixes = bank.mix(normalize_embedding(rows))
+            # Biases and weights of a layer apart: cut out of one array they would be copied.
+            of_biases, of_weights = bank.modules[:, :num_outputs], bank.modules[:, num_outputs:]
+            for mix in mixes:
+                biases.append(mix @ of_biases)
+                # Dividing the mix rather than the weights: it is the smaller array.
+                weight = (mix / math.sqrt(num_inputs)) @ of_weights
+                weights.append(weight.reshape(num_inputs, num_outputs))
         return TargetWeights(tuple(weights), tuple(biases))
 
 
@@ -150,11 +154,10 @@ def normalize_embedding(rows: Float[Array, "rows templates"]) -> Float[Array, "r
 def run_target(
     target: TargetWeights, rows: Float[Array, "rows inputs"]
 ) -> Float[Array, "rows outputs"]:
-    """Runs a generated network, with ReLUs between layers, on rows of inputs."""
+    """Runs a generated network, with ReLUs between layers, in the type of the rows of inputs."""
     last = len(target.weights) - 1
     for number, (weight, bias) in enumerate(zip(target.weights, target.biases, strict=True)):
-        # Dividing the weights rather than the products: they are the smaller array.
-        rows = rows @ (weight / math.sqrt(weight.shape[0])) + bias[None]
+        rows = rows @ weight.astype(rows.dtype) + bias[None].astype(rows.dtype)
         rows = rows if number == last else jax.nn.relu(rows)
     return rows
 

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recombine.methods.hypernetworks._shared_features import SharedFeatures
+
 
 def truncated_normal(
     key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int
@@ -32,10 +34,12 @@ class Layer(eqx.Module):
         self.weight = truncated_normal(key, (num_inputs, num_outputs), num_inputs)
         self.bias = jnp.zeros(num_outputs) if use_bias else None
 
-    def __call__(self, rows: Float[Array, "rows inputs"]) -> Float[Array, "rows outputs"]:
-        """Maps every row."""
-        outputs = rows @ self.weight
-        return outputs if self.bias is None else outputs + self.bias[None]
+    def __call__(
+        self, rows: Float[Array, "rows inputs"] | SharedFeatures
+    ) -> Float[Array, "rows outputs"]:
+        """Maps every row, in the type of the rows."""
+        outputs = rows @ self.weight.astype(rows.dtype)
+        return outputs if self.bias is None else outputs + self.bias[None].astype(rows.dtype)
 
 
 class Stack(eqx.Module):

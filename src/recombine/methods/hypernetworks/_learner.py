@@ -25,6 +25,7 @@ from recombine.methods.hypernetworks._amortised import AmortisedConfig
 from recombine.methods.hypernetworks._descending import descend
 from recombine.methods.hypernetworks._distilling import Distillation, give_lesson
 from recombine.methods.hypernetworks._frozen import split_frozen
+from recombine.methods.hypernetworks._half_precision import HalfPrecision
 from recombine.methods.hypernetworks._interface import (
     Architecture,
     FewShotTask,
@@ -78,7 +79,8 @@ class MetaLearner(eqx.Module):
     decodes: tuple[str, str] | None = eqx.field(static=True, default=None)
     """From the first set the latents' linear decoder is learned, on the second it is measured."""
     precision: str | None = eqx.field(static=True, default=None)
-    """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's."""
+    """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's. With
+    "bfloat16" networks also keep what they compute in that type; see `HalfPrecision`."""
     distillation: Distillation | None = None
     """How an encoder also learns from embeddings that descent infers; None is not at all."""
 
@@ -124,7 +126,8 @@ class MetaLearner(eqx.Module):
         trained, frozen = split_frozen(state.model)
 
         def batch_loss(trained: Any) -> tuple[Float[Array, ""], tuple[Any, Any, Any]]:
-            model = eqx.combine(trained, frozen)
+            whole = eqx.combine(trained, frozen)
+            model = self._in_precision(whole)
 
             def one(task: Any, key: PRNGKeyArray) -> tuple[Any, Any, Any]:
                 adapted, features = self._adapt(model, state.world, task, key)
@@ -134,7 +137,7 @@ class MetaLearner(eqx.Module):
                 finite = adapted.finite & jnp.isfinite(loss)
                 if self.distillation is None:
                     return loss, finite, None
-                lesson = give_lesson(self.distillation, model, self.objective, task, key=key)
+                lesson = give_lesson(self.distillation, whole, self.objective, task, key=key)
                 return loss, finite & lesson.finite & jnp.isfinite(lesson.loss), lesson
 
             losses, finite, lessons = jax.vmap(one)(tasks, jr.split(adapt_key, self.num_tasks))
@@ -251,9 +254,11 @@ class MetaLearner(eqx.Module):
         )
 
     def _measure(self, state: MetaTraining, names: tuple[str, ...]) -> Metrics:
+        model = self._in_precision(state.model)
+
         def one(task: Any, key: PRNGKeyArray) -> Metrics:
-            adapted, features = self._adapt(state.model, state.world, task, key)
-            outputs = state.model.predict(adapted.params, features)
+            adapted, features = self._adapt(model, state.world, task, key)
+            outputs = model.predict(adapted.params, features)
             query = task.query
             measures = self.objective.measures(outputs, query.targets, query.weights)
             return {**measures, "diverged": (~adapted.finite).astype(outputs.dtype)}
@@ -268,9 +273,11 @@ class MetaLearner(eqx.Module):
     def _outcomes(
         self, state: MetaTraining, names: tuple[str, ...], num_tasks: int
     ) -> TaskOutcomes:
+        model = self._in_precision(state.model)
+
         def one(task: Any, key: PRNGKeyArray) -> TaskOutcomes:
-            adapted, features = self._adapt(state.model, state.world, task, key)
-            outputs = state.model.predict(adapted.params, features)
+            adapted, features = self._adapt(model, state.world, task, key)
+            outputs = model.predict(adapted.params, features)
             query = task.query
             return TaskOutcomes(
                 measures=self.objective.measures(outputs, query.targets, query.weights),
@@ -331,6 +338,9 @@ class MetaLearner(eqx.Module):
         if self.precision is None:
             return contextlib.nullcontext()
         return jax.default_matmul_precision(self.precision)
+
+    def _in_precision(self, model: Any) -> Any:
+        return HalfPrecision(model) if self.precision == "bfloat16" else model
 
     def _check_tasks(self, world: Any) -> None:
         def sample(world: Any) -> Any:

@@ -12,6 +12,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.hypernetworks._layers import Layer, Stack
+from recombine.methods.hypernetworks._shared_features import SharedFeatures, Slots, make_slots
 
 
 class Network(eqx.Module):
@@ -78,10 +79,14 @@ class Anil(eqx.Module):
         return self.network.body(inputs)
 
     def predict(
-        self, task: Layer, features: Float[Array, "rows features"]
+        self, task: Layer, features: Float[Array, "rows features"] | SharedFeatures
     ) -> Float[Array, "rows outputs"]:
         """Runs the task's head."""
         return task(features)
+
+    def make_slots(self, features: Float[Array, "rows features"], num_steps: int) -> Slots:
+        """Returns what makes `SharedFeatures` of the features of a support, in every inner step."""
+        return make_slots(features, num_steps, self.network.head.weight.shape[1])
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ def published_settings(
         learning_rate=numbers.inner_rate,
         num_steps=numbers.inner_steps,
         batch_size=numbers.batch_size,
+        keep="everything" if learner == "anil" else "steps",  # a head's own is little
     )
     outer = OuterLoop(
         learning_rate=numbers.outer_rate,

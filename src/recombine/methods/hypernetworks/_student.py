@@ -55,8 +55,9 @@ class ModularStudent(eqx.Module):
         self, task: Float[Array, " latents"], features: Float[Array, "rows inputs"]
     ) -> Float[Array, "rows outputs"]:
         """Generates the hidden layer of a task and runs the student."""
-        hidden = features @ self.generate(task) / math.sqrt(features.shape[-1])
-        return jax.nn.relu(hidden) @ self.readout
+        weight, readout = self.generate(task), self.readout
+        hidden = features @ weight.astype(features.dtype) / math.sqrt(features.shape[-1])
+        return jax.nn.relu(hidden) @ readout.astype(features.dtype)
 
     def generate(self, task: Float[Array, " latents"]) -> Float[Array, "inputs units"]:
         """Returns the weights of the hidden layer."""
