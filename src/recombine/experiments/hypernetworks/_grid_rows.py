@@ -92,7 +92,7 @@ QUICK_GOALS: dict[str, Any] = {
 QUICK_GOALS_OF: dict[str, dict[str, Any]] = {
     "linear-hnet": QUICK_GOALS,
     "deep-hnet": QUICK_GOALS,
-    "anil": {**QUICK_GOALS, "width": 128, "inner_steps": 20, "inner_rate": 0.03},
+    "anil": {**QUICK_GOALS, "width": 128, "inner_steps": 20, "inner_rate": 0.01},
     "maml": {**QUICK_GOALS, "width": 64, "inner_rate": 0.01, "outer_rate": 2e-3},
 }
 QUICK_GOALS_STEPS = 5_000
