@@ -113,6 +113,36 @@ def test_distances_are_those_of_a_slow_search(world):
                 )
 
 
+def test_small_mazes_differ_and_their_scenes_keep_to_them():
+    source = make_goal_grid(num_mazes=20, size=5, nearest_start=4, num_steps=17)
+    mazes = np.asarray(source.walls)
+    assert mazes.shape == (20, 5, 5)
+    assert len({maze.tobytes() for maze in mazes}) == 20
+    assert source.num_inputs == 25 * 7
+    ways = [slow_distances(maze)[~maze.reshape(-1)][:, ~maze.reshape(-1)] for maze in mazes]
+    assert max(way.max() for way in ways) == 16  # and the interaction: 17 rows
+
+    @eqx.filter_jit
+    def draw(key):
+        world = source.begin(key)
+        latents = source.sample_latents(world, "ood", key, 40)
+        scene, state = jax.vmap(lambda latent, key: source.start(world, latent, key))(
+            latents, jr.split(key, 40)
+        )
+        return world, scene, state, source.tasks_of(world, latents, key)
+
+    world, scene, state, tasks = jax.tree.map(np.asarray, draw(jr.key(0)))
+    assert tasks.query.inputs.shape == (40, 17, 175)
+    away = world.mazes.distances[scene.task.maze, scene.goal, state.cell]
+    assert away.min() >= 4
+    assert away.max() < 25  # never cut off
+    rows, columns = np.divmod(scene.goal, 5)
+    np.testing.assert_array_equal(2 * (rows >= 3) + (columns >= 3), scene.task.quadrant)
+    seen = tasks.query.inputs.reshape(40, 17, 25, 7)
+    walls = world.mazes.walls.reshape(5, 1, 25)[scene.task.maze]
+    np.testing.assert_array_equal(seen[..., 5], np.broadcast_to(walls, (40, 17, 25)))
+
+
 def test_moves_stop_at_walls_and_edges():
     walls = np.zeros((3, 4), bool)
     walls[1, 1] = True
@@ -343,6 +373,10 @@ def test_seeds_draw_their_mazes_and_splits(worlds):
         ({"num_mazes": 4}, ValueError, "a seed has 5 mazes"),
         ({"num_support": 0}, ValueError, "`num_support` must be at least 1"),
         ({"support": "at-most", "max_active": 4}, ValueError, "counts factors"),
+        ({"size": 6}, ValueError, "`size` must be odd and at least 5; got 6"),
+        ({"size": 5, "num_mazes": 21}, ValueError, "not enough different mazes of size 5: 20"),
+        ({"size": 5}, ValueError, "no cell is farther away than 7 moves; `nearest_start` is 11"),
+        ({"size": 5, "nearest_start": 4, "num_steps": 9}, ValueError, "`num_steps` is 9"),
     ],
 )
 def test_bad_sources_are_refused(arguments, error, words):

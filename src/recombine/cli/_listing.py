@@ -93,8 +93,8 @@ def _print_row(row: Row, lines: list[Line], studies: list[FoundStudy], *, as_jso
     print_grid(
         ("setting", "full", "quick", "searched"),
         [
-            (name, str(full[name]), str(quick.get(name, "")), searched.get(name, ""))
-            for name in full
+            (name, str(full.get(name, "")), str(quick.get(name, "")), searched.get(name, ""))
+            for name in {**full, **quick}  # a quick variant may have settings of its own
         ],
     )
     for name, variant in (("full", row.full), ("quick", row.quick)):

@@ -76,3 +76,12 @@ class GoalConfig(GridConfig):
     num_support: Count = 1  # demonstrations
     num_mazes: Annotated[int, Field(ge=5)] = 100  # of which a seed draws five
     exclude_goal_cell: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
+class SmallGoalConfig(GoalConfig):
+    """The goal grid in mazes of another size than the published ones, for quick variants."""
+
+    size: Annotated[int, Field(ge=5)]  # cells in each direction; odd
+    nearest_start: Count  # moves from the goal at which the agent may start
+    num_rows: Count  # of a demonstration, with those after its end

@@ -16,6 +16,7 @@ from recombine.experiments.hypernetworks._grid_config import (
     GoalConfig,
     GridConfig,
     PreferenceConfig,
+    SmallGoalConfig,
 )
 from recombine.methods.hypernetworks import (
     Architecture,
@@ -247,26 +248,26 @@ def _preference_source(config: PreferenceConfig) -> PreferenceGrid:
 
 
 def _goal_source(config: GoalConfig) -> GoalGrid:
+    sizes: dict[str, int] = {}
+    if isinstance(config, SmallGoalConfig):
+        sizes = {
+            "size": config.size,
+            "nearest_start": config.nearest_start,
+            "num_steps": config.num_rows,
+        }
     return _make_goal_grid(
         config.support,
-        config.held_out,
-        config.num_support,
-        config.num_mazes,
-        config.exclude_goal_cell,
+        held_out=config.held_out,
+        num_support=config.num_support,
+        num_mazes=config.num_mazes,
+        exclude_goal_cell=config.exclude_goal_cell,
+        **sizes,
     )
 
 
 @functools.cache  # a hundred mazes take a second: made once for all rows of a process
-def _make_goal_grid(
-    support: str, held_out: float, num_support: int, num_mazes: int, exclude_goal_cell: bool
-) -> GoalGrid:
-    return make_goal_grid(
-        support,
-        held_out=held_out,
-        num_support=num_support,
-        num_mazes=num_mazes,
-        exclude_goal_cell=exclude_goal_cell,
-    )
+def _make_goal_grid(support: str, **settings: Any) -> GoalGrid:
+    return make_goal_grid(support, **settings)
 
 
 def _make(config: GridConfig, source: Any, objective: Any) -> GridLearner:

@@ -3,13 +3,13 @@
 The paper prints figures, so the rules are its orderings. In the preference grid a seed draws what
 the modules like, and with it the scale of the loss: rows are compared over the same seeds.
 
-There are no quick variants. What is learned first, by all learners alike, is how to move: on two
-cores a few thousand small meta-steps fit into minutes, and after those ANIL and hypernetworks are
-still level.
+What is learned first, by all learners alike, is how to move; what sets them apart comes later. The
+quick variants of the goal grid have mazes so small that it comes within minutes on two cores. The
+preference grid has none: with few modules, objects and cells ANIL was ahead in all that was tried.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from recombine.experiments.hypernetworks._grid_config import (
     GoalConfig,
     GridConfig,
     PreferenceConfig,
+    SmallGoalConfig,
 )
 from recombine.experiments.hypernetworks._grid_pictures import (
     ADAPTATION,
@@ -73,6 +74,32 @@ PREFERENCE_STEPS, GOALS_STEPS = 10_000, 10_000
 EVERY, SEEDS = 1_000, 3
 PREFERENCE_NOTE = f"{PREFERENCE_STEPS:,} meta-steps in place of 100,000, 3 seeds in place of 6"
 GOALS_NOTE = f"{GOALS_STEPS:,} meta-steps in place of 200,000"
+
+# Mazes so small that moving is learned in minutes, and then what is asked.
+QUICK_GOALS: dict[str, Any] = {
+    "size": 5,
+    "nearest_start": 4,
+    "num_rows": 17,
+    "num_mazes": 20,
+    "exclude_goal_cell": True,
+    "inner_rate": 0.1,
+    "outer_rate": 3e-3,
+    "clip_norm": 2.0,
+    "num_tasks": 16,
+    "num_measured": 512,
+    "chunk_size": 64,
+}
+QUICK_GOALS_OF: dict[str, dict[str, Any]] = {
+    "linear-hnet": QUICK_GOALS,
+    "deep-hnet": QUICK_GOALS,
+    "anil": {**QUICK_GOALS, "width": 128, "inner_steps": 20, "inner_rate": 0.01},
+    "maml": {**QUICK_GOALS, "width": 64, "inner_rate": 0.01, "outer_rate": 2e-3},
+}
+QUICK_GOALS_STEPS = 5_000
+QUICK_GOALS_NOTE = (
+    "mazes of 5 x 5 cells, no goal hidden by a distractor, 16 tasks in a step, small networks, "
+    "one seed"
+)
 
 TINY: dict[str, Any] = {
     "width": 4,
@@ -174,6 +201,7 @@ def _goal_row(
     paper: Paper,
     config: GoalConfig,
     rule: Rule,
+    quick: Rule | None = None,
 ) -> Row:
     return Row(
         id=f"{GOALS}/{support}/{learner}",
@@ -184,11 +212,16 @@ def _goal_row(
         also=(TEST_ACCURACY, ALL_CORRECT, OOD_RETURN),
         paper=paper,
         full=Variant(config, GOALS_STEPS, EVERY, SEEDS, rule, GOALS_NOTE),
-        quick=None,
+        quick=None if quick is None else _quick_goals(config, quick),
         tiny=_tiny(config, {**TINY, "num_mazes": 5}),
         pictures=(GOAL_FILM, ADAPTATION),
         sample=Sample(_sample_goal, (GOAL_FILM,)),
     )
+
+
+def _quick_goals(config: GoalConfig, rule: Rule) -> Variant:
+    settings = {**asdict(config), **QUICK_GOALS_OF[config.learner]}
+    return Variant(SmallGoalConfig(**settings), QUICK_GOALS_STEPS, 1_000, 1, rule, QUICK_GOALS_NOTE)
 
 
 def _rows(experiment: str, support: str, learners: tuple[str, ...]) -> tuple[str, ...]:
@@ -289,7 +322,8 @@ CHANCE = 1 / 6
 def _compositional_goal(learner: str) -> Row:
     if learner in HNETS:
         rivals = _rows(GOALS, "compositional", MONOLITHIC)
-        rule: Rule = AllOf((AboveEach(rivals), AboveEach(rivals, metric=ALL_CORRECT.name)))
+        quick: Rule = AboveEach(rivals)
+        rule: Rule = AllOf((quick, AboveEach(rivals, metric=ALL_CORRECT.name)))
         claim = (
             f"A {NAMES[learner]} imitates what one demonstration showed, in tasks whose "
             f"combination of goal, maze, quadrant and interaction is new, better than networks "
@@ -298,13 +332,9 @@ def _compositional_goal(learner: str) -> Row:
         words = "above ANIL and MAML"
     else:
         rivals = _rows(GOALS, "compositional", HNETS)
-        rule = AllOf(
-            (
-                BelowEach(rivals),
-                BelowEach(rivals, metric=ALL_CORRECT.name),
-                AtLeast(CHANCE, metric=TEST_ACCURACY.name),
-            )
-        )
+        learned = AtLeast(CHANCE, metric=TEST_ACCURACY.name)
+        quick = AllOf((BelowEach(rivals), learned))
+        rule = AllOf((BelowEach(rivals), BelowEach(rivals, metric=ALL_CORRECT.name), learned))
         claim = f"{NAMES[learner]}, which has no modules, imitates new combinations less well."
         words = "below both hypernetworks"
     return _goal_row(
@@ -314,6 +344,7 @@ def _compositional_goal(learner: str) -> Row:
         Paper("Fig. 5, goals, compositional support", words=f"accuracy {words}"),
         GOALS_PUBLISHED[learner],
         rule,
+        quick=quick,
     )
 
 

@@ -35,7 +35,7 @@ NUM_DISTRACTORS = 4
 """Objects beside the goal."""
 
 NEAREST_START = 11
-"""Moves from the goal at which an agent may start."""
+"""Moves from the goal at which an agent may start, as published."""
 
 NUM_CHANNELS = NUM_TYPES + 2
 """Of an observation: one for each type, one for walls, one for the agent."""
@@ -44,7 +44,7 @@ NUM_CHANNELS = NUM_TYPES + 2
 class Mazes(NamedTuple):
     """The mazes of a seed, and the ways in them."""
 
-    walls: Bool[Array, "mazes 11 11"]
+    walls: Bool[Array, "mazes size size"]
     neighbors: Int[Array, "mazes cells 4"]
     distances: Int[Array, "mazes goals cells"]
     shortens: Bool[Array, "mazes goals cells 4"]
@@ -76,18 +76,24 @@ class GoalState(NamedTuple):
     is_over: Bool[Array, ""]
 
 
-def quadrant_cells(quadrant: Int[Array, ""]) -> Bool[Array, " cells"]:
+def quadrant_cells(quadrant: Int[Array, ""], size: int = SIZE) -> Bool[Array, " cells"]:
     """Says which cells are in a quadrant: upper left, upper right, lower left or lower right.
 
-    The middle row and column belong to the upper and to the left ones: 6 x 6 to 5 x 5 cells.
+    The middle row and column belong to the upper and to the left ones: 6 x 6 to 5 x 5 cells of the
+    published size.
     """
-    half = (SIZE + 1) // 2
-    lower, right = jnp.arange(SIZE)[:, None] >= half, jnp.arange(SIZE)[None] >= half
+    half = (size + 1) // 2
+    lower, right = jnp.arange(size)[:, None] >= half, jnp.arange(size)[None] >= half
     return ((2 * lower + right) == quadrant).reshape(-1)
 
 
 def reset(
-    key: PRNGKeyArray, mazes: Mazes, task: GoalTask, *, exclude_goal_cell: bool = False
+    key: PRNGKeyArray,
+    mazes: Mazes,
+    task: GoalTask,
+    *,
+    exclude_goal_cell: bool = False,
+    nearest_start: int = NEAREST_START,
 ) -> tuple[GoalScene, GoalState]:
     """Draws a scene of a task and puts the agent in it.
 
@@ -97,13 +103,14 @@ def reset(
         task: its factors.
         exclude_goal_cell: whether distractors leave the goal's cell alone; as published they do
             not.
+        nearest_start: moves from the goal at which the agent may start.
     """
     goal_key, start_key, cell_key, type_key = jr.split(key, 4)
     free = ~mazes.walls[task.maze].reshape(-1)
-    goal = random_cells(goal_key, free & quadrant_cells(task.quadrant), 1)[0]
-    far = mazes.distances[task.maze, goal] >= NEAREST_START
+    goal = random_cells(goal_key, free & quadrant_cells(task.quadrant, _size(mazes)), 1)[0]
+    far = mazes.distances[task.maze, goal] >= nearest_start
     start = random_cells(start_key, free & far, 1)[0]
-    allowed = free & (jnp.arange(SIZE**2) != goal) if exclude_goal_cell else free
+    allowed = free & (jnp.arange(len(free)) != goal) if exclude_goal_cell else free
     cells = random_cells(cell_key, allowed, NUM_DISTRACTORS)
     others = jr.randint(type_key, (NUM_DISTRACTORS,), 0, NUM_TYPES - 1)
     types = others + (others >= task.goal_type)
@@ -122,17 +129,19 @@ def step(
     return GoalState(cell, state.is_over | is_right), rewarded.astype(jnp.float32)
 
 
-def observe(mazes: Mazes, scene: GoalScene, state: GoalState) -> Float[Array, "11 11 7"]:
+def observe(mazes: Mazes, scene: GoalScene, state: GoalState) -> Float[Array, "size size 7"]:
     """Returns what is seen: a channel for each type of object, one for walls, one for the agent."""
-    agent = jax.nn.one_hot(state.cell, SIZE**2)[:, None]
-    return jnp.concatenate([observe_map(mazes, scene), agent], axis=1).reshape(SIZE, SIZE, -1)
+    size = _size(mazes)
+    agent = jax.nn.one_hot(state.cell, size**2)[:, None]
+    return jnp.concatenate([observe_map(mazes, scene), agent], axis=1).reshape(size, size, -1)
 
 
 def observe_map(mazes: Mazes, scene: GoalScene) -> Float[Array, "cells 6"]:
     """Returns the channels that no step changes: objects and walls."""
     hidden = jnp.any(scene.cells == scene.goal)
-    goal = jax.nn.one_hot(scene.goal, SIZE**2) * ~hidden
-    cells = jnp.concatenate([jax.nn.one_hot(scene.cells, SIZE**2), goal[None]])
+    num_cells = _size(mazes) ** 2
+    goal = jax.nn.one_hot(scene.goal, num_cells) * ~hidden
+    cells = jnp.concatenate([jax.nn.one_hot(scene.cells, num_cells), goal[None]])
     types = jnp.concatenate([scene.types, scene.task.goal_type[None]])
     walls = mazes.walls[scene.task.maze].reshape(-1, 1)
     return jnp.concatenate([cells.T @ jax.nn.one_hot(types, NUM_TYPES), walls], axis=1)
@@ -155,7 +164,7 @@ def film_of(mazes: Mazes, scene: GoalScene, states: GoalState) -> GridFilm:
     """Returns what `draw_frames` needs to draw a scene's states, which have a leading axis."""
 
     def place(cells: Int[Array, "*cells"]) -> Int[Array, "*cells 2"]:
-        return jnp.stack(jnp.divmod(cells, SIZE), axis=-1)
+        return jnp.stack(jnp.divmod(cells, _size(mazes)), axis=-1)
 
     hidden = jnp.any(scene.cells == scene.goal)
     seen = jnp.concatenate([jnp.ones(NUM_DISTRACTORS, bool), ~hidden[None]])
@@ -168,3 +177,7 @@ def film_of(mazes: Mazes, scene: GoalScene, states: GoalState) -> GridFilm:
         there=jnp.broadcast_to(seen[None], (*states.cell.shape, len(seen))),
         agent=place(states.cell),
     )
+
+
+def _size(mazes: Mazes) -> int:
+    return mazes.walls.shape[-1]

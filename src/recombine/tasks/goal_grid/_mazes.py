@@ -1,35 +1,39 @@
-"""Mazes of 11 x 11 cells, as the authors' generator draws them from a NumPy seed."""
+"""Mazes as the authors' generator draws them from a NumPy seed; theirs have 11 x 11 cells."""
 
 import numpy as np
 from jaxtyping import Bool
 
 SIZE = 11
-"""Cells in each direction; a maze has no outer wall."""
+"""Cells in each direction, as published; a maze has no outer wall."""
 
 FIRST_SEED = 2020
 """The seed of the authors' first maze; the next maze has the next seed."""
 
-DENSITY = 27  # walls that grow: 0.75 of the 36 blocks of a padded maze
-LENGTH = 97  # steps of a growing wall: 0.75 x 5 x 26, rounded down
 
-
-def make_maze(seed: int) -> Bool[np.ndarray, "11 11"]:
+def make_maze(seed: int, size: int = SIZE) -> Bool[np.ndarray, "size size"]:
     """Draws a maze, True where there is a wall; its free cells hang together.
 
     Walls grow, in steps of two cells, from random points of every other row and column.
+
+    Args:
+        seed: of the draw.
+        size: cells in each direction: odd, and at least 5.
 
     Example:
         >>> int((~make_maze(2020)).sum())
         72
     """
+    if size < 5 or size % 2 == 0:
+        raise ValueError(f"`size` must be odd and at least 5; got {size}")
     generator = np.random.default_rng(seed)
-    padded = SIZE + 2
+    padded = size + 2
+    num_walls, length = int(0.75 * (padded // 2) ** 2), int(0.75 * 5 * 2 * padded)
     walls = np.zeros((padded, padded), bool)
     walls[[0, -1]], walls[:, [0, -1]] = True, True
-    for _ in range(DENSITY):
+    for _ in range(num_walls):
         column, row = (2 * int(generator.integers(0, padded // 2 + 1)) for _ in range(2))
         walls[row, column] = True
-        for _ in range(LENGTH):
+        for _ in range(length):
             nexts = []
             if column > 1:
                 nexts.append((row, column - 2))

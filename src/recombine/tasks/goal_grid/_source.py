@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from recombine.tasks.goal_grid._environment import (
     ACTIONS,
     FACTORS,
+    NEAREST_START,
     NUM_CHANNELS,
     NUM_MAZES,
     GoalScene,
@@ -38,7 +39,7 @@ from recombine.tasks.grids import Rollout, neighbor_cells, play
 from recombine.tasks.hyperteacher import Examples, FewShotTasks
 
 NUM_STEPS = 64
-"""Rows of a demonstration; the longest way in the first hundred mazes takes 61."""
+"""Rows of a demonstration by default; the longest way in the first hundred mazes takes 61."""
 
 
 class GoalWorld(NamedTuple):
@@ -56,17 +57,19 @@ class GoalGrid(eqx.Module):
     row for each factor, one-hot and padded to five. Made by `make_goal_grid`.
     """
 
-    walls: Bool[Array, "pool 11 11"]
+    walls: Bool[Array, "pool size size"]
     neighbors: Int[Array, "pool cells 4"]
     split: tuple[Int[Array, " train"], Int[Array, " others"]] | None  # None: one for each seed
     num_held_out: int = eqx.field(static=True)
     num_support: int = eqx.field(static=True)
     exclude_goal_cell: bool = eqx.field(static=True)
+    nearest_start: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True)
 
     @property
     def num_inputs(self) -> int:
         """The numbers of an observation."""
-        return SIZE**2 * NUM_CHANNELS
+        return self.neighbors.shape[1] * NUM_CHANNELS
 
     @property
     def num_outputs(self) -> int:
@@ -76,7 +79,7 @@ class GoalGrid(eqx.Module):
     @property
     def horizon(self) -> int:
         """Steps of a demonstration, with those after its end."""
-        return NUM_STEPS
+        return self.num_steps
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -138,7 +141,13 @@ class GoalGrid(eqx.Module):
     ) -> tuple[GoalScene, GoalState]:
         """Begins an episode of a task."""
         task = GoalTask(*jnp.argmax(latent, axis=-1))
-        return reset(key, world.mazes, task, exclude_goal_cell=self.exclude_goal_cell)
+        return reset(
+            key,
+            world.mazes,
+            task,
+            exclude_goal_cell=self.exclude_goal_cell,
+            nearest_start=self.nearest_start,
+        )
 
     def step(
         self, world: GoalWorld, scene: GoalScene, state: GoalState, action: Int[Array, ""]
@@ -167,7 +176,7 @@ class GoalGrid(eqx.Module):
             best, as_good = expert_actions(world.mazes, scene, cell)
             return 0.5 * (as_good + jax.nn.one_hot(best, len(ACTIONS)))
 
-        rollout = play(move, policy, state, NUM_STEPS)
+        rollout = play(move, policy, state, self.num_steps)
         return rollout, jax.vmap(good)(rollout.states.cell)
 
     def film(self, world: GoalWorld, scene: GoalScene, states: GoalState) -> GridFilm:
@@ -179,9 +188,9 @@ class GoalGrid(eqx.Module):
         rollout, targets = self.demonstrate(world, scene, state)
         # The map is the same in all rows: it is made once.
         seen = observe_map(world.mazes, scene)
-        agents = jax.nn.one_hot(rollout.states.cell, SIZE**2)[..., None]
-        maps = jnp.broadcast_to(seen[None], (NUM_STEPS, *seen.shape))
-        inputs = jnp.concatenate([maps, agents], axis=-1).reshape(NUM_STEPS, -1)
+        agents = jax.nn.one_hot(rollout.states.cell, len(seen))[..., None]
+        maps = jnp.broadcast_to(seen[None], (self.num_steps, *seen.shape))
+        inputs = jnp.concatenate([maps, agents], axis=-1).reshape(self.num_steps, -1)
         return Examples(inputs, targets, rollout.counts.astype(inputs.dtype))
 
 
@@ -194,6 +203,9 @@ def make_goal_grid(
     num_mazes: int = 100,
     first_seed: int = FIRST_SEED,
     exclude_goal_cell: bool = False,
+    size: int = SIZE,
+    nearest_start: int = NEAREST_START,
+    num_steps: int = NUM_STEPS,
 ) -> GoalGrid:
     """Makes a source of goal tasks; the defaults are those of Schug et al. (2024).
 
@@ -202,10 +214,13 @@ def make_goal_grid(
         held_out: the share of tasks that the random support holds out.
         max_active: see `make_goal_split`.
         num_support: demonstrations to learn from.
-        num_mazes: of which every seed draws five. With five all seeds share the authors' first
-            ones; in their code neighboring seeds share four of five.
+        num_mazes: different ones, of which every seed draws five. With five all seeds share the
+            authors' first ones; in their code neighboring seeds share four of five.
         first_seed: of the mazes.
         exclude_goal_cell: see `reset`.
+        size: of the mazes; see `make_maze`.
+        nearest_start: see `reset`. Some cell must be so far away from every goal.
+        num_steps: rows of a demonstration; the longest way and the interaction must fit.
 
     Example:
         >>> source = make_goal_grid("non-compositional", num_mazes=5)
@@ -224,12 +239,52 @@ def make_goal_grid(
     else:
         train, others = make_goal_split(support, max_active=max_active)
         split, num_held_out = (jnp.asarray(train), jnp.asarray(others)), len(others)
-    walls = np.stack([make_maze(first_seed + number) for number in range(num_mazes)])
+    walls = _different_mazes(num_mazes, first_seed, size)
+    neighbors = np.stack([neighbor_cells(maze) for maze in walls])
+    if (size, nearest_start, num_steps) != (SIZE, NEAREST_START, NUM_STEPS):  # those are known
+        _check_ways(walls, neighbors, nearest_start, num_steps)
     return GoalGrid(
         walls=jnp.asarray(walls),
-        neighbors=jnp.asarray(np.stack([neighbor_cells(maze) for maze in walls])),
+        neighbors=jnp.asarray(neighbors),
         split=split,
         num_held_out=num_held_out,
         num_support=num_support,
         exclude_goal_cell=exclude_goal_cell,
+        nearest_start=nearest_start,
+        num_steps=num_steps,
     )
+
+
+def _different_mazes(count: int, first_seed: int, size: int) -> Bool[np.ndarray, "pool size size"]:
+    """Returns the mazes of the next seeds without those that came before: small ones repeat."""
+    found: dict[bytes, Bool[np.ndarray, "size size"]] = {}
+    for seed in range(first_seed, first_seed + 20 * count):
+        maze = make_maze(seed, size)
+        found.setdefault(maze.tobytes(), maze)
+        if len(found) == count:
+            return np.stack(list(found.values()))
+    raise ValueError(
+        f"there are not enough different mazes of size {size}: {len(found)} were found and "
+        f"`num_mazes` is {count}"
+    )
+
+
+def _check_ways(
+    walls: Bool[np.ndarray, "pool size size"],
+    neighbors: Int[np.ndarray, "pool cells 4"],
+    nearest_start: int,
+    num_steps: int,
+) -> None:
+    free = ~walls.reshape(len(walls), -1)
+    ways = np.asarray(jax.vmap(shortest_distances)(jnp.asarray(neighbors), jnp.asarray(free)))
+    farthest = np.where(free[:, None], ways, 0).max(axis=-1)[free]
+    if nearest_start > farthest.min():
+        raise ValueError(
+            f"from some goals no cell is farther away than {farthest.min()} moves; "
+            f"`nearest_start` is {nearest_start}"
+        )
+    if num_steps <= farthest.max():
+        raise ValueError(
+            f"the longest way has {farthest.max()} moves and then the interaction; `num_steps` is "
+            f"{num_steps}"
+        )
