@@ -14,7 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from recombine.methods.adaptation import adapt, raise_if_diverged
 from recombine.methods.distillation._batches import Batches, RowOrder
@@ -274,7 +275,7 @@ class DistillationLearner(eqx.Module):
         metrics = {
             "meta_loss": jnp.where(found.inner.finite, found.loss, jnp.nan),
             "inner_loss": found.inner.losses[-1],
-            "meta_gradient_norm": _norm(clean.grads),
+            "meta_gradient_norm": optax.tree.norm(clean.grads),
             "clipped": clean.clipped.astype(jnp.float32),
             "replaced": clean.replaced.astype(jnp.float32),
         }
@@ -290,7 +291,11 @@ class DistillationLearner(eqx.Module):
         }
         metrics = {name: jnp.where(is_sound, metrics[name], instead[name]) for name in metrics}
         metrics["runaways"] = 1 - is_sound.astype(jnp.float32)
-        teacher, optimizer = _choose(is_sound, new, (state.teacher, state.teacher_optimizer))
+        teacher, optimizer = jax.tree.map(
+            lambda new, old: jnp.where(is_sound, new, old) if eqx.is_array(new) else new,
+            new,
+            (state.teacher, state.teacher_optimizer),
+        )
         return state._replace(teacher=teacher, teacher_optimizer=optimizer), metrics
 
     def update_student(
@@ -402,15 +407,3 @@ class DistillationLearner(eqx.Module):
         if self.precision is None:
             return contextlib.nullcontext()
         return jax.default_matmul_precision(self.precision)
-
-
-def _norm(tree: Any) -> Float[Array, ""]:
-    squares = [jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)]
-    return jnp.sqrt(jnp.sum(jnp.stack(squares)))
-
-
-def _choose(is_first: Bool[Array, ""], first: Any, second: Any) -> Any:
-    """Returns one of two trees of the same kind; what is no array is the same in both."""
-    arrays, rest = eqx.partition(first, eqx.is_array)
-    other = eqx.filter(second, eqx.is_array)
-    return eqx.combine(jax.tree.map(lambda a, b: jnp.where(is_first, a, b), arrays, other), rest)
