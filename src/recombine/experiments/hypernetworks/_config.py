@@ -94,6 +94,7 @@ class HyperteacherConfig:
     inner_rate: Rate = 0.3
     batch_size: Count | None = None  # rows in an inner step; all of them where there is none
     outer_rate: Rate = 1e-3
+    outer_decays: bool = False  # whether the rate falls to nearly nothing, along a cosine
     weight_decay: NotNegative = 1e-2
     clip_norm: Rate | None = 1.0
     num_tasks: Count = 128

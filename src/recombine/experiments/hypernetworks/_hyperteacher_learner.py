@@ -105,7 +105,6 @@ class HyperteacherLearner(eqx.Module):
 
 def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> HyperteacherLearner:
     """Returns the learner of one row."""
-    del steps
     inner = InnerLoop(
         learning_rate=config.inner_rate,
         num_steps=config.inner_steps,
@@ -117,6 +116,7 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         learning_rate=config.outer_rate,
         weight_decay=config.weight_decay,
         clip_norm=config.clip_norm,
+        decay_steps=steps if config.outer_decays else None,
     )
     meta = MetaLearner(
         _source(config),
