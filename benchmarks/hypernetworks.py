@@ -64,7 +64,7 @@ def _config(name: str, *, on_cpu: bool) -> Any:
 def _programs(name: str, config: Any, pool: Executor) -> dict[tuple[int, str | None], Any]:
     """Starts compiling a learner's meta-steps: for one seed and for several, by precision."""
     row = find_row(f"modular/hyperteacher/compositional/{name}")
-    wanted = ((1, None), (SEEDS, None), (SEEDS, "highest"), (SEEDS, "bfloat16"))
+    wanted = ((1, None), (SEEDS, None), (SEEDS, "bfloat16"))
     started = {}
     for count, precision in wanted:
         learner = row.make_learner(replace(config, precision=precision), row.full.steps)

@@ -66,17 +66,19 @@ def test_configs_know_the_names_of_tasks_and_learners():
 
 
 @pytest.mark.parametrize("learner", PUBLISHED)
-def test_full_rows_have_the_published_settings(learner):
+def test_full_rows_have_the_published_settings_but_for_what_is_shorter(learner):
     row = find_row(f"modular/hyperteacher/compositional/{learner}")
     made = row.make_learner(row.full.config, row.full.steps).meta
     architecture, inner, outer = published_settings(
         "hyperteacher", learner, num_inputs=16, num_outputs=8
     )
     assert made.architecture == architecture
+    rate = 2 * outer.learning_rate  # where the cosine starts: its mean is the published one
+    outer = dataclasses.replace(outer, learning_rate=rate, decay_steps=row.full.steps)
     for ours, published in ((made.inner, inner), (made.outer, outer)):
         assert jax.tree.structure(ours) == jax.tree.structure(published)
         assert jax.tree.leaves(ours) == jax.tree.leaves(published)
-    assert (made.num_tasks, made.num_measured) == (128, 1024)
+    assert (made.num_tasks, made.num_measured) == (16, 1024)
     assert made.source.num_combinations == 1296
     assert f"{row.full.steps:,}" in row.full.note  # what is shorter is said
     assert f"{PUBLISHED_STEPS:,}" in row.full.note
