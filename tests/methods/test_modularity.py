@@ -11,9 +11,11 @@ from recombine.methods.modularity import (
     chance_corrected,
     decode_latents,
     explained_variance,
+    fit_mixing,
     fit_readout,
     generated_alignment,
     latent_r_squared,
+    mix_modules,
     module_alignment,
     pairwise_cosine,
     relative_loss,
@@ -77,6 +79,20 @@ def test_a_student_that_is_the_teacher_in_disguise_is_found(num_latents):
     for value in (*means(found), float(found.max_min.mean())):
         assert value == pytest.approx(1.0, abs=1e-5)
     assert int(found.num_dead) == 0
+
+
+def test_latents_of_uneven_size_mislead_the_readout_but_not_the_mixing():
+    left, _, right = np.linalg.svd(normal(4, 12, MODULES), full_matrices=False)
+    mixing = left @ np.diag(np.logspace(-3, 0, MODULES)) @ right  # from true to inferred latents
+    student = jnp.einsum("mj,miu->jiu", np.linalg.pinv(mixing), jnp.asarray(TEACHER, float))
+    latents = normal(5, 512, MODULES)
+    inferred = latents @ mixing.T
+    regressed = fit_mixing(latents, inferred)
+    np.testing.assert_allclose(regressed, mixing, atol=1e-5)
+    found = align(TEACHER, mix_modules(student, regressed))
+    assert means(found)[0] == pytest.approx(1.0, abs=1e-3)
+    misled = align(TEACHER, to_teacher_coordinates(student, fit_readout(latents, inferred)))
+    assert means(misled)[0] < 0.95
 
 
 def test_modules_on_different_units_are_seen_by_the_joint_alignment_only():

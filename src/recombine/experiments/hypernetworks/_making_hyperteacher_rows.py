@@ -43,8 +43,8 @@ PUBLISHED_STEPS = 200_000
 STEPS, EVERY, SEEDS = 16_000, 2_000, 3
 TASKS = 16
 NOTE = (
-    f"{STEPS:,} meta-steps of {TASKS} tasks in place of {PUBLISHED_STEPS:,} of 128; the rate starts "
-    f"at twice the published one and falls along a cosine, the same on average"
+    f"{STEPS:,} meta-steps of {TASKS} tasks in place of {PUBLISHED_STEPS:,} of 128; the rate "
+    f"starts at twice the published one and falls along a cosine, the same on average"
 )
 
 # One generated layer, sixteen examples to adapt to: too few for networks without modules.

@@ -25,9 +25,11 @@ from recombine.methods.modularity import (
     chance_alignment,
     chance_corrected,
     explained_variance,
+    fit_mixing,
     fit_readout,
     generated_alignment,
     latent_r_squared,
+    mix_modules,
     module_alignment,
     relative_loss,
     to_teacher_coordinates,
@@ -122,6 +124,9 @@ class TheoryLearner(eqx.Module):
         summary = module_alignment(state.world.modules, student).summary()
         metrics |= {name: summary[name] for name in ALIGNMENTS}
         metrics["unit_consistency"] = metrics["joint_alignment"] / metrics["per_module_alignment"]
+        mixed = mix_modules(state.model.modules, fit_mixing(found.latents[0], found.adapted[0]))
+        regressed = module_alignment(state.world.modules, mixed).summary()
+        metrics["regressed_alignment"] = regressed["joint_alignment"]
         return metrics, found, readout
 
 

@@ -4,6 +4,7 @@ from recombine.methods.modularity._alignment import (
     Alignment as Alignment,
     chance_alignment as chance_alignment,
     chance_corrected as chance_corrected,
+    mix_modules as mix_modules,
     module_alignment as module_alignment,
     to_teacher_coordinates as to_teacher_coordinates,
 )
@@ -11,6 +12,7 @@ from recombine.methods.modularity._decoding import (
     CG_STEPS as CG_STEPS,
     Decoded as Decoded,
     decode_latents as decode_latents,
+    fit_mixing as fit_mixing,
     fit_readout as fit_readout,
     latent_r_squared as latent_r_squared,
     ridge as ridge,

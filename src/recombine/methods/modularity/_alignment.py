@@ -53,7 +53,13 @@ def to_teacher_coordinates(
         student: its modules.
         readout: the map from inferred to true latents, from `fit_readout`.
     """
-    mixing = jnp.linalg.pinv(readout)
+    return mix_modules(student, jnp.linalg.pinv(readout))
+
+
+def mix_modules(
+    student: Float[Array, "latents inputs width"], mixing: Float[Array, "latents modules"]
+) -> Float[Array, "modules inputs width"]:
+    """Mixes the student's modules as its latents are made of the teacher's; see `fit_mixing`."""
     return jnp.einsum("jm,jiw->miw", mixing, student, precision="highest")
 
 

@@ -47,6 +47,20 @@ def fit_readout(
     return ridge(inferred, latents, penalty)
 
 
+def fit_mixing(
+    latents: Float[Array, "tasks modules"],
+    inferred: Float[Array, "tasks latents"],
+    *,
+    penalty: float = 1e-3,
+) -> Float[Array, "latents modules"]:
+    """Returns the map A from true to inferred latents, ê ≈ A e, without an intercept.
+
+    `fit_readout` goes the other way, and its penalty bends the map where some inferred latents are
+    far smaller than others. Here the regressors are the true latents, whose size is known.
+    """
+    return ridge(latents, inferred, penalty)
+
+
 def latent_r_squared(
     latents: Float[Array, " tasks *latents"], predicted: Float[Array, " tasks *latents"]
 ) -> Float[Array, " *latents"]:
