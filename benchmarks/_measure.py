@@ -3,7 +3,9 @@
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+What = TypeVar("What")
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -13,9 +15,9 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def side_by_side(calls: dict[str, Callable[[], Any]], *, rounds: int) -> dict[str, float]:
+def side_by_side(calls: dict[What, Callable[[], Any]], *, rounds: int) -> dict[What, float]:
     """Returns the median time of every call, taken in turns after one round to warm up."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[What, list[float]] = {name: [] for name in calls}
     for turn in range(rounds + 1):
         for name, call in calls.items():
             taken = seconds(call)

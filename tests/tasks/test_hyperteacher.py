@@ -94,9 +94,32 @@ def test_random_splits_hold_out_a_share_of_all_tasks():
     assert set(np.asarray(worlds[0].held_out)) != set(np.asarray(worlds[1].held_out))
 
 
+def test_all_supports_share_one_program():
+    count = 0
+
+    @eqx.filter_jit
+    def draw(source, key):
+        nonlocal count
+        count += 1
+        world = source.begin(key)
+        return {name: source.sample_set(world, name, key, 8).latent for name in source.sets}
+
+    supports = ("random", "non-compositional", "connected", "disconnected", "disconnected-clean")
+    for support in supports:
+        source = small(support=support, num_modules=6)
+        latents = draw(source, jr.key(1))
+        world = source.begin(jr.key(1))
+        assert set(as_numbers(source, latents["test"])) <= set(world.train.tolist()), support
+        assert set(as_numbers(source, latents["ood"])) <= set(world.held_out.tolist()), support
+        fixed = (source.num_combinations, int(world.num_train), int(world.num_held_out))
+        assert sorted(world.tasks.tolist()) == list(range(fixed[0]))
+        assert fixed[1:] == (int(world.is_trained.sum()), int(world.is_held_out.sum()))
+    assert count == 1
+
+
 def test_nothing_held_out_trains_on_everything():
     source = make_hyperteacher(num_modules=4, held_out=0.0)
-    assert jax.eval_shape(source.begin, jr.key(0)).train.shape == (100,)
+    assert (int(source.num_train), source.num_held_out) == (100, 0)
     assert source.sets == ("valid", "test", "ood_hot_4")
 
 
@@ -150,7 +173,7 @@ def test_tasks_are_functions_of_their_key_and_share_no_row():
 
 def test_a_hotness_that_was_not_held_out_gives_no_numbers():
     source = small(num_modules=2, max_active=2, held_out=0.2)  # nine tasks, one of them held out
-    world = source.begin(jr.key(0))._replace(held_out=jnp.array([0]))  # single modules
+    world = source.begin(jr.key(0))._replace(tasks=jnp.arange(9)[::-1])  # the last: single modules
     draw = jax.jit(lambda name: source.sample_set(world, name, jr.key(0), 4), static_argnums=0)
     assert jnp.isnan(draw("ood_hot_2").query.targets).all()
     assert jnp.isfinite(draw("ood_hot_1").query.targets).all()

@@ -70,8 +70,8 @@ class HyperteacherLearner(eqx.Module):
         metrics["gap"] = metrics["test_accuracy"] - metrics["ood_accuracy"]
         codes = self._codes(state.world)
         metrics["support_rank"] = jnp.linalg.matrix_rank(codes).astype(jnp.float32)
-        metrics["trained_combinations"] = jnp.float32(len(state.world.train))
-        metrics["unseen_combinations"] = jnp.float32(len(state.world.held_out))
+        metrics["trained_combinations"] = state.world.num_train.astype(jnp.float32)
+        metrics["unseen_combinations"] = state.world.num_held_out.astype(jnp.float32)
         metrics["parameters"] = jnp.float32(count_parameters(state.model))
         return metrics
 
@@ -96,11 +96,9 @@ class HyperteacherLearner(eqx.Module):
         return hotness > self.source.max_active and name.endswith("_accuracy")
 
     def _codes(self, world: HyperteacherWorld) -> Float[Array, "tasks modules"]:
-        """Says of every training task which of the layers' modules it has."""
-        source = self.source
-        powers = np.array([len(source.masks) ** p for p in range(source.num_layers - 1, -1, -1)])
-        digits = (world.train[:, None] // powers[None]) % len(source.masks)
-        return source.masks[digits].reshape(len(world.train), -1).astype(jnp.float32)
+        """Says of every training task which of the layers' modules it has; others have none."""
+        codes = self.source.latents_of(world.tasks).reshape(len(world.tasks), -1)
+        return jnp.where(world.is_trained[:, None], codes, 0.0)
 
 
 def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> HyperteacherLearner:
@@ -165,10 +163,10 @@ def architecture_of(config: HyperteacherConfig) -> Architecture:
 def sample_hyperteacher(config: HyperteacherConfig) -> dict[str, np.ndarray]:
     """Returns which modules are trained together, where that is the same for all seeds."""
     source = _source(config)
-    if source.split is None:
+    if config.support == "random":
         return {}
-    masks = np.asarray(source.masks)
-    codes = task_codes(np.asarray(source.split[0]), masks, source.num_layers).astype(float)
+    train = np.asarray(source.order)[: int(source.num_train)]
+    codes = task_codes(train, np.asarray(source.masks), source.num_layers).astype(float)
     return {"trained_together": codes.T @ codes}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from recombine.experiments.hypernetworks._hyperteacher_learner import HyperteacherLearner
 from recombine.methods.hypernetworks import MetaTraining, SoftLabels
@@ -26,9 +26,10 @@ AT_ONCE = 16  # trained tasks that are compared at once
 
 
 class KnownTasks(eqx.Module):
-    """The trained tasks of a hyperteacher, as the teacher has them."""
+    """All tasks of a hyperteacher, as the teacher has them, and which of them are known."""
 
     teacher: GeneratedTeacher
+    is_known: Bool[Array, " tasks"]
     latents: Float[Array, "tasks layers modules"]
     means: Float[Array, "tasks outputs"]  # of the logits, over the teacher's reference inputs
     spreads: Float[Array, "tasks outputs"]
@@ -48,7 +49,8 @@ class KnownTasks(eqx.Module):
             return SoftLabels().loss(self._answer(task, units), targets, weights)
 
         tasks = (self.latents, self.means, self.spreads)
-        nearest = jnp.argmin(jax.lax.map(divergence, tasks, batch_size=AT_ONCE))
+        distances = jax.lax.map(divergence, tasks, batch_size=AT_ONCE)
+        nearest = jnp.argmin(jnp.where(self.is_known, distances, jnp.inf))
         return self.latents[nearest], self.means[nearest], self.spreads[nearest]
 
     def read(self, inputs: Float[Array, "rows inputs"]) -> Float[Array, "rows units"]:
@@ -97,11 +99,12 @@ class NearestTaskLearner(eqx.Module):
 def know_tasks(source: Hyperteacher, world: HyperteacherWorld) -> KnownTasks:
     """Takes all trained tasks from a teacher."""
     teacher = world.teacher
-    latents: Any = source.latents_of(world.train)
+    latents: Any = source.latents_of(world.tasks)
     units = teacher.enter(world.reference)
 
     def moments(latent: Array) -> tuple[Array, Array]:
         logits = teacher.leave(latent, units)
         return jnp.mean(logits, axis=0), jnp.maximum(jnp.std(logits, axis=0), 1e-12)
 
-    return KnownTasks(teacher, latents, *jax.lax.map(moments, latents, batch_size=AT_ONCE))
+    known = jax.lax.map(moments, latents, batch_size=AT_ONCE)
+    return KnownTasks(teacher, world.is_trained, latents, *known)

@@ -42,8 +42,32 @@ class HyperteacherWorld(NamedTuple):
 
     teacher: GeneratedTeacher
     reference: Float[Array, "reference inputs"]
-    train: Int[Array, " tasks"]
-    held_out: Int[Array, " others"]
+    tasks: Int[Array, " tasks"]
+    """All combinations: first those that are trained, last those that are held out. There may be
+    others in between. So worlds of all supports have the same shapes, and share programs."""
+    num_train: Int[Array, ""]
+    num_held_out: Int[Array, ""]
+
+    @property
+    def train(self) -> Int[Array, " trained"]:
+        """The trained combinations; not within `jit`, where their number is not known."""
+        return self.tasks[: int(self.num_train)]
+
+    @property
+    def held_out(self) -> Int[Array, " others"]:
+        """The held-out combinations; not within `jit`."""
+        return self.tasks[self.tasks.shape[0] - int(self.num_held_out) :]
+
+    @property
+    def is_trained(self) -> Bool[Array, " tasks"]:
+        """Which of `tasks` are trained."""
+        return jnp.arange(self.tasks.shape[0]) < self.num_train
+
+    @property
+    def is_held_out(self) -> Bool[Array, " tasks"]:
+        """Which of `tasks` are held out."""
+        num_tasks = self.tasks.shape[0]
+        return jnp.arange(num_tasks) >= num_tasks - self.num_held_out
 
 
 class Hyperteacher(eqx.Module):
@@ -56,10 +80,13 @@ class Hyperteacher(eqx.Module):
     """
 
     masks: Bool[Array, "masks modules"]
-    split: tuple[Int[Array, " tasks"], Int[Array, " others"]] | None  # None: one for each seed
+    order: Int[Array, " tasks"]  # trained combinations first, held-out ones last
+    num_train: Int[Array, ""]
+    num_unseen: Int[Array, ""]
+    is_random: Bool[Array, ""]  # another order for each seed
     max_active: int = eqx.field(static=True)
     num_layers: int = eqx.field(static=True)
-    num_held_out: int = eqx.field(static=True)
+    holds_out: bool = eqx.field(static=True)
     num_inputs: int = eqx.field(static=True)
     num_outputs: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
@@ -80,23 +107,24 @@ class Hyperteacher(eqx.Module):
         return self.masks.shape[0] ** self.num_layers
 
     @property
+    def num_held_out(self) -> int:
+        """How many of them are held out."""
+        return int(self.num_unseen)
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """The names of the sets."""
         largest = int(math.log2(self.num_modules))
         counts = [2**power for power in range(largest + 1)]
-        known = [k for k in counts if k > self.max_active or self.num_held_out]
-        held_out = ("ood",) if self.num_held_out else ()
+        known = [k for k in counts if k > self.max_active or self.holds_out]
+        held_out = ("ood",) if self.holds_out else ()
         return ("valid", "test", *held_out, *(f"ood_hot_{k}" for k in known))
 
     def begin(self, key: PRNGKeyArray) -> HyperteacherWorld:
         """Draws the teacher of a seed and, for the random support, what is held out."""
         teacher_key, reference_key, split_key = jr.split(key, 3)
-        if self.split is None:
-            order = jr.permutation(split_key, self.num_combinations)
-            count = self.num_combinations - self.num_held_out
-            train, held_out = order[:count], order[count:]
-        else:
-            train, held_out = self.split
+        drawn = jr.permutation(split_key, self.num_combinations)
+        order = jnp.where(self.is_random, drawn, self.order)
         teacher = draw_generated_teacher(
             teacher_key,
             num_inputs=self.num_inputs,
@@ -108,11 +136,13 @@ class Hyperteacher(eqx.Module):
             layer_local=self.layer_local,
         )
         reference = self._inputs(reference_key, NUM_REFERENCE)
-        return HyperteacherWorld(teacher, reference, train, held_out)
+        return HyperteacherWorld(teacher, reference, order, self.num_train, self.num_unseen)
 
     def sample(self, world: HyperteacherWorld, key: PRNGKeyArray, num_tasks: int) -> FewShotTasks:
         """Draws training tasks."""
-        return self._sample(world, key, num_tasks, lambda k: self._pick(k, world.train, num_tasks))
+        return self._sample(
+            world, key, num_tasks, lambda k: self._pick(k, world, num_tasks, held_out=False)
+        )
 
     def sample_set(
         self, world: HyperteacherWorld, name: str, key: PRNGKeyArray, num_tasks: int
@@ -124,11 +154,11 @@ class Hyperteacher(eqx.Module):
             return self.sample(world, key, num_tasks)
         if name == "ood":
             return self._sample(
-                world, key, num_tasks, lambda k: self._pick(k, world.held_out, num_tasks)
+                world, key, num_tasks, lambda k: self._pick(k, world, num_tasks, held_out=True)
             )
         hotness = int(name.removeprefix("ood_hot_"))
         return self._sample(
-            world, key, num_tasks, lambda k: self._pick_hot(k, world.held_out, num_tasks, hotness)
+            world, key, num_tasks, lambda k: self._pick_hot(k, world, num_tasks, hotness)
         )
 
     def facts(self, world: HyperteacherWorld) -> dict[str, int | bool]:
@@ -193,22 +223,23 @@ class Hyperteacher(eqx.Module):
         return jax.vmap(one)(latents, jr.split(data_key, num_tasks))
 
     def _pick(
-        self, key: PRNGKeyArray, tasks: Int[Array, " tasks"], num_tasks: int
+        self, key: PRNGKeyArray, world: HyperteacherWorld, num_tasks: int, *, held_out: bool
     ) -> Float[Array, "num_tasks layers modules"]:
-        chosen = tasks[jr.randint(key, (num_tasks,), 0, tasks.shape[0])]
-        return self.latents_of(chosen)
+        count = world.num_held_out if held_out else world.num_train
+        first = self.num_combinations - count if held_out else 0
+        return self.latents_of(world.tasks[first + jr.randint(key, (num_tasks,), 0, count)])
 
     def _pick_hot(
-        self, key: PRNGKeyArray, held_out: Int[Array, " tasks"], num_tasks: int, hotness: int
+        self, key: PRNGKeyArray, world: HyperteacherWorld, num_tasks: int, hotness: int
     ) -> Float[Array, "num_tasks layers modules"]:
         if hotness > self.max_active:
             shape = (num_tasks, self.num_layers)
             return random_masks(key, shape, self.num_modules, hotness).astype(jnp.float32)
         sizes = jnp.sum(self.masks, axis=1)
-        fits = jnp.all(sizes[self._digits(held_out)] == hotness, axis=-1)
+        fits = jnp.all(sizes[self._digits(world.tasks)] == hotness, axis=-1) & world.is_held_out
         count = jnp.sum(fits)
         first = jnp.argsort(~fits)[jr.randint(key, (num_tasks,), 0, jnp.maximum(count, 1))]
-        active = self.masks[self._digits(held_out[first])].astype(jnp.float32)
+        active = self.masks[self._digits(world.tasks[first])].astype(jnp.float32)
         return jnp.where(count > 0, active, jnp.nan)
 
     def _digits(self, tasks: Int[Array, " tasks"]) -> Int[Array, "tasks layers"]:
@@ -261,7 +292,6 @@ def make_hyperteacher(
     masks = masks_up_to(num_modules, max_active)
     num_layers = max(num_hidden - 1, 1)
     num_combinations = len(masks) ** num_layers
-    split = None
     if support == "random":
         if not 0 <= held_out < 1:
             raise ValueError(f"`held_out` is a share, at least 0 and below 1; got {held_out}")
@@ -273,18 +303,25 @@ def make_hyperteacher(
         num_held_out = math.floor(held_out * num_combinations)
         if num_held_out == num_combinations:
             raise ValueError("`held_out` leaves no task to train on")
+        num_train = num_combinations - num_held_out
+        order = np.arange(num_combinations)
     else:
         fixed = make_split(
             support, num_modules=num_modules, max_active=max_active, num_layers=num_layers
         )
-        split = (jnp.asarray(fixed.train), jnp.asarray(fixed.held_out))
-        num_held_out = len(fixed.held_out)
+        num_train, num_held_out = len(fixed.train), len(fixed.held_out)
+        both = np.concatenate([fixed.train, fixed.held_out])
+        others = np.setdiff1d(np.arange(num_combinations), both)
+        order = np.concatenate([fixed.train, others, fixed.held_out])
     return Hyperteacher(
         masks=jnp.asarray(masks),
-        split=split,
+        order=jnp.asarray(order, jnp.int32),
+        num_train=jnp.int32(num_train),
+        num_unseen=jnp.int32(num_held_out),
+        is_random=jnp.asarray(support == "random"),
         max_active=max_active,
         num_layers=num_layers,
-        num_held_out=num_held_out,
+        holds_out=num_held_out > 0,
         num_inputs=num_inputs,
         num_outputs=num_outputs,
         width=width,
