@@ -58,7 +58,8 @@ def test_run_then_table_then_report(capsys, tmp_path):
     assert line["ours"]["n"] == 1
     assert line["verdict"] == "not judged"
     assert "test accuracy" in err
-    code, out, err = call(capsys, "run", "ilc/synthetic/baseline", "--quick", *TINY, *runs)
+    twice = ("ilc/synthetic/baseline", "ilc/*/baseline")  # both are the one row
+    code, out, err = call(capsys, "run", *twice, "--quick", *TINY, *runs)
     assert "compiling" not in err, "a finished run must not be run again"
     code, out, _ = call(capsys, "table", "ilc/*", *runs, "--json")
     lines = {line["id"]: line for line in json.loads(out)}
@@ -77,6 +78,7 @@ def test_run_then_table_then_report(capsys, tmp_path):
     ("arguments", "message"),
     [
         (["run", "ilc/synthetic/basline"], "try ilc/synthetic/baseline"),
+        (["run", "ilc/synthetic/baseline", "ilc/synthetic/basline"], "try ilc/synthetic/baseline"),
         (["show", "nothing"], "no row is called 'nothing'"),
         (["run", "ilc/synthetic/baseline", "--set", "tresh=1"], "there is no setting 'tresh'"),
         (["run", "ilc/synthetic/baseline", "--set", "batch_size=x"], "`batch_size`"),

@@ -52,6 +52,9 @@ class EngineName(StrEnum):
 
 
 Pattern = Annotated[str, typer.Argument(help="A glob over row ids, such as 'ilc/*/and-mask'.")]
+Patterns = Annotated[
+    list[str], typer.Argument(metavar="PATTERN...", help="Globs over row ids; all must match.")
+]
 Runs = Annotated[
     Path, typer.Option("--runs", envvar="RECOMBINE_RUNS", help="The folder of all runs.")
 ]
@@ -131,7 +134,7 @@ def show(
 
 @app.command()
 def run(
-    pattern: Pattern,
+    patterns: Patterns,
     quick: Quick = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds.")] = None,
     set_: Annotated[
@@ -165,7 +168,7 @@ def run(
         seeds_per_task=seeds_per_task,
     )
     run_rows(
-        pattern,
+        patterns,
         plugins=plugin or [],
         variant="quick" if quick else "full",
         num_seeds=seeds,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_rows(
-    pattern: str,
+    patterns: Sequence[str],
     *,
     plugins: Sequence[str],
     variant: str,
@@ -29,7 +29,9 @@ def run_rows(
     """Runs all rows that match; a row that fails does not keep the others from running."""
     from recombine.engines import RunRequest
 
-    rows = match_rows(pattern, load_systems(plugins))
+    systems = load_systems(plugins)
+    found = {row.id: row for pattern in patterns for row in match_rows(pattern, systems)}
+    rows = list(found.values())
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
     requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]
