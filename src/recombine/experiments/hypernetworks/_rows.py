@@ -18,12 +18,9 @@ from recombine.experiments.hypernetworks._hyperteacher_sweeps import (
     NUMBERS_OF_EXAMPLES,
     NUMBERS_OF_MODULES,
 )
+from recombine.experiments.hypernetworks._larger_student_rows import OVERPARAMETERIZED
 from recombine.experiments.hypernetworks._making_hyperteacher_rows import COMPOSITIONAL
-from recombine.experiments.hypernetworks._theory_rows import (
-    CONTINUOUS,
-    DISCRETE,
-    OVERPARAMETERIZED,
-)
+from recombine.experiments.hypernetworks._theory_rows import CONTINUOUS, DISCRETE
 
 ALL_CONNECTION = replace(CONNECTION, rows=(*CONNECTION.rows, *WITHOUT_MODULES))
 
