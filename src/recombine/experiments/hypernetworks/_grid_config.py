@@ -29,7 +29,6 @@ class GridConfig:
     inner_rate: Rate
     batch_size: Count | None = None  # rows in an inner step; all of them where there is none
     outer_rate: Rate
-    outer_decays: bool = False  # whether the rate falls to nearly nothing, along a cosine
     weight_decay: NotNegative = 1e-2
     clip_norm: Rate | None
     skips: bool  # whether one update that is not finite is left out

@@ -188,12 +188,14 @@ def constant_loss(query: Any, num_steps: int) -> Float[Array, ""]:
 
 def make_preference_learner(config: PreferenceConfig, steps: int) -> GridLearner:
     """Returns the learner of one row of the preference grid."""
-    return _make(config, steps, _preference_source(config), SquaredError("sum"))
+    del steps
+    return _make(config, _preference_source(config), SquaredError("sum"))
 
 
 def make_goal_learner(config: GoalConfig, steps: int) -> GridLearner:
     """Returns the learner of one row of the goal grid."""
-    return _make(config, steps, _goal_source(config), ExpertActions())
+    del steps
+    return _make(config, _goal_source(config), ExpertActions())
 
 
 def sample_preference(config: PreferenceConfig) -> dict[str, np.ndarray]:
@@ -268,7 +270,7 @@ def _make_goal_grid(support: str, **settings: Any) -> GoalGrid:
     return make_goal_grid(support, **settings)
 
 
-def _make(config: GridConfig, steps: int, source: Any, objective: Any) -> GridLearner:
+def _make(config: GridConfig, source: Any, objective: Any) -> GridLearner:
     sizes: dict[str, Any] = {
         "num_inputs": source.num_inputs,
         "num_outputs": source.num_outputs,
@@ -301,7 +303,6 @@ def _make(config: GridConfig, steps: int, source: Any, objective: Any) -> GridLe
             learning_rate=config.outer_rate,
             weight_decay=config.weight_decay,
             clip_norm=config.clip_norm,
-            decay_steps=steps if config.outer_decays else None,
             skips=config.skips,
         ),
         num_tasks=config.num_tasks,

@@ -22,7 +22,7 @@ from recombine.tasks.hyperteacher import (
 )
 
 Metrics = dict[str, Float[Array, ""]]
-AT_ONCE = 16  # trained tasks that are compared at once
+AT_ONCE = 16  # tasks that are compared at once
 
 
 class KnownTasks(eqx.Module):

@@ -82,7 +82,7 @@ class Hyperteacher(eqx.Module):
     masks: Bool[Array, "masks modules"]
     order: Int[Array, " tasks"]  # trained combinations first, held-out ones last
     num_train: Int[Array, ""]
-    num_unseen: Int[Array, ""]
+    num_held_out: Int[Array, ""]
     is_random: Bool[Array, ""]  # another order for each seed
     max_active: int = eqx.field(static=True)
     num_layers: int = eqx.field(static=True)
@@ -105,11 +105,6 @@ class Hyperteacher(eqx.Module):
     def num_combinations(self) -> int:
         """How many tasks there are, trained or held out."""
         return self.masks.shape[0] ** self.num_layers
-
-    @property
-    def num_held_out(self) -> int:
-        """How many of them are held out."""
-        return int(self.num_unseen)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -136,7 +131,7 @@ class Hyperteacher(eqx.Module):
             layer_local=self.layer_local,
         )
         reference = self._inputs(reference_key, NUM_REFERENCE)
-        return HyperteacherWorld(teacher, reference, order, self.num_train, self.num_unseen)
+        return HyperteacherWorld(teacher, reference, order, self.num_train, self.num_held_out)
 
     def sample(self, world: HyperteacherWorld, key: PRNGKeyArray, num_tasks: int) -> FewShotTasks:
         """Draws training tasks."""
@@ -284,7 +279,7 @@ def make_hyperteacher(
 
     Example:
         >>> source = make_hyperteacher("random", num_modules=8)
-        >>> source.num_combinations, source.num_held_out
+        >>> source.num_combinations, int(source.num_held_out)
         (1296, 324)
     """
     if num_hidden < 1:
@@ -317,7 +312,7 @@ def make_hyperteacher(
         masks=jnp.asarray(masks),
         order=jnp.asarray(order, jnp.int32),
         num_train=jnp.int32(num_train),
-        num_unseen=jnp.int32(num_held_out),
+        num_held_out=jnp.int32(num_held_out),
         is_random=jnp.asarray(support == "random"),
         max_active=max_active,
         num_layers=num_layers,
