@@ -100,6 +100,6 @@ class HyperteacherConfig:
     num_tasks: Count = 128
     num_measured: Count = 1024
     chunk_size: Count = 128
-    # Of matrix products; the device's own where there is none. With bfloat16, networks also keep
-    # what they compute in that type: half the memory to move, more noise in meta-gradients.
+    # Of matrix products; the device's own where there is none. With float16 or bfloat16 networks
+    # keep what they compute in that type: half the memory to move, and with bfloat16 more noise.
     precision: str | None = None

@@ -80,7 +80,7 @@ class MetaLearner(eqx.Module):
     """From the first set the latents' linear decoder is learned, on the second it is measured."""
     precision: str | None = eqx.field(static=True, default=None)
     """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's. With
-    "bfloat16" networks also keep what they compute in that type; see `HalfPrecision`."""
+    "float16" or "bfloat16" networks keep what they compute in that type; see `HalfPrecision`."""
     distillation: Distillation | None = None
     """How an encoder also learns from embeddings that descent infers; None is not at all."""
 
@@ -335,12 +335,14 @@ class MetaLearner(eqx.Module):
         return decode_latents(adapted[0], latents[0], adapted[1], latents[1])
 
     def _precision(self) -> Any:
-        if self.precision is None:
+        if self.precision is None or self.precision == "float16":  # products of float16 are exact
             return contextlib.nullcontext()
         return jax.default_matmul_precision(self.precision)
 
     def _in_precision(self, model: Any) -> Any:
-        return HalfPrecision(model) if self.precision == "bfloat16" else model
+        if self.precision == "float16" or self.precision == "bfloat16":
+            return HalfPrecision(model, self.precision)
+        return model
 
     def _check_tasks(self, world: Any) -> None:
         def sample(world: Any) -> Any:
