@@ -86,6 +86,10 @@ def test_run_then_table_then_report(capsys, tmp_path):
         (["run", "ilc/synthetic/baseline", "--set", "num_envs=1"], "`num_envs`"),
         (["run", "ilc/synthetic/and-mask-printed", "--quick"], "no quick variant"),
         (["run", "ilc/synthetic/baseline", "--seeds", "0"], "--seeds"),
+        (
+            ["run", "ilc/synthetic/baseline", "--together", "--engine", "ray"],
+            "leave one of them out",
+        ),
         (["run"], "Missing argument"),
         (["dance"], "No such command"),
     ],
@@ -117,6 +121,18 @@ def test_a_failed_run_exits_with_1_and_the_others_still_run(capsys, tmp_path):
     statuses = [line["verdict"] for line in json.loads(out) if line["variant"]]
     assert "failed" in statuses
     assert len(statuses) == 2
+
+
+def test_rows_side_by_side_are_run_and_a_failed_one_is_named(capsys, tmp_path):
+    broken = ["--set", "learning_rate=1e38", "--set", "steps=40"]
+    runs = ["--runs", str(tmp_path)]
+    rows = "ilc/synthetic/ba*"
+    code, out, err = call(capsys, "run", rows, "--together", "--quick", *TINY, *runs, "--json")
+    assert code == 0
+    assert err.count("test accuracy") == len(json.loads(out)) == 2
+    code, _, err = call(capsys, "run", rows, "--together", "--quick", *TINY, *broken, *runs)
+    assert code == 1
+    assert err.count("not finite at step") >= 1
 
 
 def test_a_foreign_file_among_the_runs_is_named_and_passed_over(capsys, tmp_path):

@@ -140,6 +140,12 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Change a setting: key=value. Repeatable.")
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option(
+            "--together", help="Train rows that differ only in numbers as one program, for a GPU."
+        ),
+    ] = False,
     engine: Engine = EngineName.local,
     address: Address = None,
     gpus_per_task: GpusPerTask = None,
@@ -173,6 +179,7 @@ def run(
         variant="quick" if quick else "full",
         num_seeds=seeds,
         changes=set_ or [],
+        together=together,
         ray=ray,
         runs=runs,
         as_json=as_json,

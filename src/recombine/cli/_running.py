@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recombine.cli._errors import FAILED
 from recombine.cli._printing import print_json
-from recombine.experiments import SYSTEMS, find_row, load_systems, match_rows
+from recombine.experiments import SYSTEMS, SettingsError, find_row, load_systems, match_rows
 from recombine.report import Summary, line_to_json, make_lines, summary_text
 from recombine.results import Record, read_records
 
@@ -22,6 +22,7 @@ def run_rows(
     variant: str,
     num_seeds: int | None,
     changes: Sequence[str],
+    together: bool = False,
     ray: "RaySettings | None" = None,
     runs: Path,
     as_json: bool,
@@ -29,13 +30,21 @@ def run_rows(
     """Runs all rows that match; a row that fails does not keep the others from running."""
     from recombine.engines import RunRequest
 
+    if together and ray:
+        raise SettingsError(
+            "`--together` trains rows in one process, `--engine ray` spreads them over many; leave "
+            "one of them out"
+        )
     systems = load_systems(plugins)
     found = {row.id: row for pattern in patterns for row in match_rows(pattern, systems)}
     rows = list(found.values())
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
     requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]
-    failures = _run_on_ray(requests, runs, ray, plugins) if ray else _run_all(requests, runs)
+    if ray:
+        failures = _run_on_ray(requests, runs, ray, plugins)
+    else:
+        failures = (_run_together if together else _run_all)(requests, runs)
     if as_json:
         hashes = {request.folder(runs).path for request in requests}
         records = [entry for entry in read_records(runs) if entry[0].path in hashes]
@@ -87,22 +96,42 @@ def _run_all(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
     return failures
 
 
+def _run_together(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
+    from recombine.engines import run_together
+    from recombine.training import make_progress
+
+    def progress_of(group: "Sequence[RunRequest]") -> object:
+        row = group[0].row
+        name = row.id if len(group) == 1 else f"{row.id} and {len(group) - 1} more"
+        return make_progress(name, row.metric.name)
+
+    outcomes = run_together(
+        requests,
+        runs,
+        make_progress=progress_of,
+        on_wait=lambda request, who: _say(f"{request.row.id}: waiting for {who}"),
+        on_end=_say_outcome,
+    )
+    return [outcome.request.row.id for outcome in outcomes if outcome.record is None]
+
+
 def _run_on_ray(
     requests: "Sequence[RunRequest]", runs: Path, ray: "RaySettings", plugins: Sequence[str]
 ) -> list[str]:
     from recombine.engines import run_on_ray
 
-    def say(outcome: "RowOutcome") -> None:
-        if outcome.record is not None:
-            _say_done(outcome.request, outcome.record)
-        else:
-            _say(f"recombine: {outcome.error}")
-
-    outcomes = run_on_ray(requests, runs, settings=ray, plugins=plugins, on_end=say)
+    outcomes = run_on_ray(requests, runs, settings=ray, plugins=plugins, on_end=_say_outcome)
     failures = [outcome.request.row.id for outcome in outcomes if outcome.record is None]
     if failures:
         _say(f"recombine: {len(failures)} of {len(outcomes)} rows failed: {', '.join(failures)}")
     return failures
+
+
+def _say_outcome(outcome: "RowOutcome") -> None:
+    if outcome.record is not None:
+        _say_done(outcome.request, outcome.record)
+    else:
+        _say(f"recombine: {outcome.error}")
 
 
 def _say_done(request: "RunRequest", record: Record) -> None:

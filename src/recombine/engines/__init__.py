@@ -2,7 +2,6 @@
 
 from recombine.engines._local import run_row as run_row
 from recombine.engines._ray import (
-    RowOutcome as RowOutcome,
     SweepStoppedError as SweepStoppedError,
     run_on_ray as run_on_ray,
 )
@@ -15,6 +14,8 @@ from recombine.engines._ray_settings import (
     RaySettings as RaySettings,
 )
 from recombine.engines._requests import (
+    RowOutcome as RowOutcome,
     RunFailedError as RunFailedError,
     RunRequest as RunRequest,
 )
+from recombine.engines._together import run_together as run_together

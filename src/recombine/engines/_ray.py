@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from recombine.engines._local import run_row
 from recombine.engines._parts import (
@@ -25,20 +25,12 @@ from recombine.engines._ray_cluster import connect
 from recombine.engines._ray_settings import RaySettings
 from recombine.engines._ray_tasks import Answer, Job, Sweep
 from recombine.engines._ray_view import RowState, SilentView, View, make_view
-from recombine.engines._requests import RunFailedError, RunRequest
+from recombine.engines._requests import RowOutcome, RunFailedError, RunRequest
 from recombine.results import Record, RunFolder, RunHeldError
 
 
 class SweepStoppedError(RuntimeError):
     """Ctrl-C while a cluster was at work; what is finished is finished, the rest resumes."""
-
-
-class RowOutcome(NamedTuple):
-    """What became of a row: a record, or the reason why there is none."""
-
-    request: RunRequest
-    record: Record | None
-    error: str = ""
 
 
 @dataclass(frozen=True)

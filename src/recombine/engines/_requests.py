@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from recombine.experiments import Row, Variant
-from recombine.results import RunFolder, run_hash
+from recombine.results import Record, RunFolder, run_hash
 
 
 class RunFailedError(RuntimeError):
@@ -52,6 +52,14 @@ class RunRequest:
             self.row.id, self.config, self.variant.steps, self.variant.eval_every, self.seeds
         )
         return RunFolder.of(runs, row=self.row.id, variant=self.variant_name, run_hash=name)
+
+
+class RowOutcome(NamedTuple):
+    """What became of a row: a record, or the reason why there is none."""
+
+    request: RunRequest
+    record: Record | None
+    error: str = ""
 
 
 def plain(value: Any) -> Any:

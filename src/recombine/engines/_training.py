@@ -4,7 +4,7 @@ import dataclasses
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from recombine.engines._requests import RunFailedError, RunRequest, plain
 from recombine.results import Record, RunFolder, provenance
@@ -48,28 +48,29 @@ def train_into(
     except (NonFiniteError, Interrupted) as stopped:
         is_interrupt = isinstance(stopped, Interrupted)
         folder.write_curves(stopped.history.steps, stopped.history.curves())
-        folder.write(
-            dataclasses.replace(
-                record,
-                status="interrupted" if is_interrupt else "failed",
-                error=str(stopped),
-                seconds=vars(stopped.seconds),
-                finished=now(),
-            )
+        write_stopped(
+            folder,
+            record,
+            "interrupted" if is_interrupt else "failed",
+            str(stopped),
+            seconds=vars(stopped.seconds),
         )
         if is_interrupt:
             raise
         raise RunFailedError(f"{request.row.id}: {stopped}") from stopped
     except Exception as error:
-        folder.write(
-            dataclasses.replace(
-                record, status="failed", error=f"{type(error).__name__}: {error}", finished=now()
-            )
-        )
+        write_stopped(folder, record, "failed", f"{type(error).__name__}: {error}")
         raise RunFailedError(f"{request.row.id}: {error}") from error
+    inspected = inspect_seed(learner, fitted, request.seeds[0]) if inspect else {}
+    done = write_done(folder, record, fitted, inspected)
+    drop_all_but(folder.checkpoints, str(variant.steps))
+    return done
+
+
+def write_done(folder: RunFolder, record: Record, fitted: Any, inspected: dict[str, Any]) -> Record:
+    """Writes what a finished run leaves behind, its record last; returns that."""
     folder.write_curves(fitted.history.steps, fitted.history.curves())
-    if inspect:
-        folder.write_inspect(inspect_seed(learner, fitted, request.seeds[0]))
+    folder.write_inspect(inspected)
     done = dataclasses.replace(
         record,
         status="done",
@@ -78,8 +79,27 @@ def train_into(
         finished=now(),
     )
     folder.write(done)
-    drop_all_but(folder.checkpoints, str(variant.steps))
     return done
+
+
+def write_stopped(
+    folder: RunFolder,
+    record: Record,
+    status: Literal["interrupted", "failed"],
+    error: str,
+    *,
+    seconds: dict[str, float] | None = None,
+) -> None:
+    """Writes the record of a run that ended early."""
+    folder.write(
+        dataclasses.replace(
+            record,
+            status=status,
+            error=error,
+            seconds=record.seconds if seconds is None else seconds,
+            finished=now(),
+        )
+    )
 
 
 def running_record(request: RunRequest, before: Record | None) -> Record:

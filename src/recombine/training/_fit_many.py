@@ -1,12 +1,14 @@
 """`fit_many`: learners that differ only in numbers, trained at once by the loop of `fit`."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from recombine.training._alike import are_alike
 from recombine.training._cache import enable_compilation_cache
+from recombine.training._checkpoints import Checkpoints
 from recombine.training._errors import LearnerError
 from recombine.training._fit import Fit, checked, train
 from recombine.training._history import History, Seconds
@@ -34,8 +36,10 @@ def fit_many(
     steps: int,
     eval_every: int,
     seeds: Sequence[int] = (0,),
+    checkpoints: Checkpoints | str | Path | None = None,
     progress: Progress | bool = True,
     vectorize: bool | None = None,
+    will_inspect: bool = False,
     watch: Watch | None = None,
 ) -> list[OneOfMany]:
     """Trains learners that differ only in the numbers of their array leaves, each with every seed.
@@ -53,12 +57,14 @@ def fit_many(
         steps: as for `fit`.
         eval_every: as for `fit`.
         seeds: as for `fit`.
+        checkpoints: as for `fit`; they hold the states of all learners, in their order.
         progress: as for `fit`.
         vectorize: whether all share one program; by default, on accelerators.
+        will_inspect: as for `fit`; alike learners share that program too.
         watch: called after every evaluation but the last for every learner that is still going.
 
     Raises:
-        Interrupted: Ctrl-C, after the chunk was finished; nothing is saved.
+        Interrupted: Ctrl-C, after the chunk was finished; without `checkpoints` nothing is saved.
         LearnerError: the learners are not alike, or break their contract.
 
     Example:
@@ -87,6 +93,8 @@ def fit_many(
             f"leaves; number {strangers[0]} differs from the first in more. `group_alike` sorts "
             f"them into groups"
         )
+    if isinstance(checkpoints, str | Path):
+        checkpoints = Checkpoints(checkpoints)
     if isinstance(progress, bool):
         progress = make_progress() if progress else SilentProgress()
     enable_compilation_cache()
@@ -116,7 +124,8 @@ def fit_many(
     with progress, StopRequest() as stop:
         progress.start(steps=steps, seeds=all_seeds)
         together = train(
-            *(learners[0], runner, steps, eval_every, all_seeds, None, progress, stop),
+            *(learners[0], runner, steps, eval_every, all_seeds, checkpoints, progress, stop),
+            will_inspect=will_inspect,
             watch=look,
             bears_bad_steps=True,
         )

@@ -107,8 +107,7 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         learning_rate=config.inner_rate,
         num_steps=config.inner_steps,
         batch_size=config.batch_size,
-        # A head is small: keeping all it computes costs less than reading the features again.
-        keep="everything" if config.learner == "anil" else "steps",
+        keep="everything",  # of the few tasks in a step: computing it again would take longer
     )
     outer = OuterLoop(
         learning_rate=config.outer_rate,
