@@ -40,7 +40,7 @@ PUBLISHED = {
 """As `recombine.methods.hypernetworks.PUBLISHED` has them, for eight modules."""
 
 PUBLISHED_STEPS = 200_000
-STEPS, EVERY, SEEDS = 16_000, 2_000, 3
+STEPS, EVERY, SEEDS = 16_000, 1_000, 3
 TASKS = 16
 NOTE = (
     f"{STEPS:,} meta-steps of {TASKS} tasks in place of {PUBLISHED_STEPS:,} of 128; the rate "
