@@ -127,6 +127,7 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         watched=WATCHED,
         decodes=DECODED,
         precision=config.precision,
+        kernels=config.kernels,
     )
     return HyperteacherLearner(meta)
 
