@@ -103,4 +103,3 @@ class HyperteacherConfig:
     # Of matrix products; the device's own where there is none. With float16 or bfloat16 networks
     # keep what they compute in that type: half the memory to move, and with bfloat16 more noise.
     precision: str | None = None
-    kernels: bool = False  # only of hypernetworks: losses and derivatives by kernels, in float16

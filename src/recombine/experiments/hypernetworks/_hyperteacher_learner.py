@@ -127,7 +127,6 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         watched=WATCHED,
         decodes=DECODED,
         precision=config.precision,
-        kernels=config.kernels,
     )
     return HyperteacherLearner(meta)
 

@@ -96,7 +96,7 @@ def descend(
         batch, slots = batch_and_slots
         features, targets, weights = rows_of(batch)
         features = SharedFeatures(still, slots) if shares else features
-        return task_loss(model, objective, task, features, targets, weights)
+        return objective.loss(model.predict(task, features), targets, weights)
 
     return adapt(
         loss,
@@ -107,15 +107,6 @@ def descend(
         order=loop.order,
         keep=loop.keep,
     )
-
-
-def task_loss(
-    model: Any, objective: Objective, task: Any, features: Any, targets: Any, weights: Any
-) -> Float[Array, ""]:
-    """Returns the loss of a task's parameters; a model that knows a shorter way takes that."""
-    if hasattr(model, "loss"):
-        return model.loss(task, features, targets, weights)
-    return objective.loss(model.predict(task, features), targets, weights)
 
 
 def draw_weights(

@@ -22,12 +22,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from recombine.methods.adaptation import Adapted
 from recombine.methods.hypernetworks._amortised import AmortisedConfig
-from recombine.methods.hypernetworks._descending import descend, task_loss
+from recombine.methods.hypernetworks._descending import descend
 from recombine.methods.hypernetworks._distilling import Distillation, give_lesson
 from recombine.methods.hypernetworks._frozen import split_frozen
-from recombine.methods.hypernetworks._fused_loss import WIDEST, FusedLoss, fits_kernels
 from recombine.methods.hypernetworks._half_precision import HalfPrecision
-from recombine.methods.hypernetworks._hypernetwork import HyperNetworkConfig
 from recombine.methods.hypernetworks._interface import (
     Architecture,
     FewShotTask,
@@ -35,7 +33,6 @@ from recombine.methods.hypernetworks._interface import (
     TaskSource,
 )
 from recombine.methods.hypernetworks._loops import InnerLoop, OuterLoop
-from recombine.methods.hypernetworks._objectives import SoftLabels
 from recombine.methods.modularity import decode_latents
 
 Metrics = dict[str, Float[Array, ""]]
@@ -84,9 +81,6 @@ class MetaLearner(eqx.Module):
     precision: str | None = eqx.field(static=True, default=None)
     """Of matrix products, as `jax.default_matmul_precision` names them; None is the device's. With
     "float16" or "bfloat16" networks keep what they compute in that type; see `HalfPrecision`."""
-    kernels: bool = eqx.field(static=True, default=False)
-    """Whether the loss of a hypernetwork's networks, and its derivatives, are computed by kernels,
-    in float16; see `FusedLoss`. On other devices than GPUs plain JAX computes the same."""
     distillation: Distillation | None = None
     """How an encoder also learns from embeddings that descent infers; None is not at all."""
 
@@ -105,8 +99,6 @@ class MetaLearner(eqx.Module):
                 f"gauss-newton needs an objective of squared errors, with a method `residuals`; "
                 f"{type(self.objective).__name__} has none"
             )
-        if self.kernels:
-            self._check_kernels()
         if self.distillation is not None and not isinstance(self.architecture, AmortisedConfig):
             raise TypeError(
                 f"`distillation` teaches the encoder of an AmortisedConfig, and a "
@@ -139,15 +131,9 @@ class MetaLearner(eqx.Module):
 
             def one(task: Any, key: PRNGKeyArray) -> tuple[Any, Any, Any]:
                 adapted, features = self._adapt(model, state.world, task, key)
+                outputs = model.predict(adapted.params, features)
                 query = task.query
-                loss = task_loss(
-                    model,
-                    self.objective,
-                    adapted.params,
-                    features,
-                    query.targets,
-                    query.weights,
-                )
+                loss = self.objective.loss(outputs, query.targets, query.weights)
                 finite = adapted.finite & jnp.isfinite(loss)
                 if self.distillation is None:
                     return loss, finite, None
@@ -354,24 +340,9 @@ class MetaLearner(eqx.Module):
         return jax.default_matmul_precision(self.precision)
 
     def _in_precision(self, model: Any) -> Any:
-        if self.kernels:
-            return FusedLoss(model)
         if self.precision == "float16" or self.precision == "bfloat16":
             return HalfPrecision(model, self.precision)
         return model
-
-    def _check_kernels(self) -> None:
-        shape = self.architecture
-        if not isinstance(shape, HyperNetworkConfig) or not isinstance(self.objective, SoftLabels):
-            raise TypeError(
-                f"`kernels` are for hypernetworks with soft labels; got a "
-                f"{type(shape).__name__} and {type(self.objective).__name__}"
-            )
-        if not fits_kernels((shape.num_inputs, shape.width, shape.num_outputs)):
-            raise ValueError(
-                f"`kernels` hold layers of up to {WIDEST} units; got {shape.num_inputs} inputs, "
-                f"{shape.width} units and {shape.num_outputs} outputs"
-            )
 
     def _check_tasks(self, world: Any) -> None:
         def sample(world: Any) -> Any:
