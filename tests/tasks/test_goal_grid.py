@@ -362,7 +362,16 @@ def test_held_out_tasks_are_never_trained(source, world):
 
 def test_seeds_draw_their_mazes_and_splits(worlds):
     assert len({mazes.tobytes() for mazes in np.asarray(worlds.mazes.walls)}) == 3
-    assert len({train.tobytes() for train in np.asarray(worlds.train)}) == 3
+    assert len({order.tobytes() for order in np.asarray(worlds.combinations.tasks)}) == 3
+
+
+def test_a_support_with_too_few_tasks_to_be_drawn_is_a_fixed_one():
+    source = make_goal_grid("at-most", max_active=1, num_mazes=5)
+    world = source.begin(jr.key(0))
+    assert (
+        sorted(world.combinations.train.tolist())
+        == make_goal_split("at-most", max_active=1)[0].tolist()
+    )
 
 
 @pytest.mark.parametrize(

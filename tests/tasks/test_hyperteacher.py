@@ -77,12 +77,12 @@ def test_random_splits_hold_out_a_share_of_all_tasks():
     for modules, active, total in ((4, 2, 100), (6, 2, 441), (8, 2, 1296), (4, 4, 225)):
         source = make_hyperteacher(num_modules=modules, max_active=active)
         assert source.num_combinations == total
-        assert source.num_held_out == total // 4
+        assert source.order.num_held_out == total // 4
     source = make_hyperteacher(num_modules=4)
     begin = eqx.filter_jit(source.begin)
     worlds = [begin(jr.key(seed)) for seed in range(2)]
     for world in worlds:
-        everything = np.concatenate([world.train, world.held_out])
+        everything = np.concatenate([world.combinations.train, world.combinations.held_out])
         np.testing.assert_array_equal(np.sort(everything), np.arange(100))
         assert source.facts(world) == {
             "num_train": 75,
@@ -91,7 +91,9 @@ def test_random_splits_hold_out_a_share_of_all_tasks():
             "num_modules": 8,
             "connected": True,
         }
-    assert set(np.asarray(worlds[0].held_out)) != set(np.asarray(worlds[1].held_out))
+    assert set(np.asarray(worlds[0].combinations.held_out)) != set(
+        np.asarray(worlds[1].combinations.held_out)
+    )
 
 
 def test_all_supports_share_one_program():
@@ -109,17 +111,28 @@ def test_all_supports_share_one_program():
         source = small(support=support, num_modules=6)
         latents = draw(source, jr.key(1))
         world = source.begin(jr.key(1))
-        assert set(as_numbers(source, latents["test"])) <= set(world.train.tolist()), support
-        assert set(as_numbers(source, latents["ood"])) <= set(world.held_out.tolist()), support
-        fixed = (source.num_combinations, int(world.num_train), int(world.num_held_out))
-        assert sorted(world.tasks.tolist()) == list(range(fixed[0]))
-        assert fixed[1:] == (int(world.is_trained.sum()), int(world.is_held_out.sum()))
+        assert set(as_numbers(source, latents["test"])) <= set(world.combinations.train.tolist()), (
+            support
+        )
+        assert set(as_numbers(source, latents["ood"])) <= set(
+            world.combinations.held_out.tolist()
+        ), support
+        fixed = (
+            source.num_combinations,
+            int(world.combinations.num_train),
+            int(world.combinations.num_held_out),
+        )
+        assert sorted(world.combinations.tasks.tolist()) == list(range(fixed[0]))
+        assert fixed[1:] == (
+            int(world.combinations.is_trained.sum()),
+            int(world.combinations.is_held_out.sum()),
+        )
     assert count == 1
 
 
 def test_nothing_held_out_trains_on_everything():
     source = make_hyperteacher(num_modules=4, held_out=0.0)
-    assert (int(source.num_train), source.num_held_out) == (100, 0)
+    assert (int(source.order.num_train), int(source.order.num_held_out)) == (100, 0)
     assert source.sets == ("valid", "test", "ood_hot_4")
 
 
@@ -141,7 +154,9 @@ def test_sets_are_drawn_from_where_they_say():
     source = small(num_modules=4)
     world = source.begin(jr.key(0))
     assert source.sets == ("valid", "test", "ood", "ood_hot_1", "ood_hot_2", "ood_hot_4")
-    train, held_out = (set(np.asarray(x).tolist()) for x in (world.train, world.held_out))
+    train, held_out = (
+        set(np.asarray(x).tolist()) for x in (world.combinations.train, world.combinations.held_out)
+    )
 
     @jax.jit
     def draw(key):
@@ -173,7 +188,9 @@ def test_tasks_are_functions_of_their_key_and_share_no_row():
 
 def test_a_hotness_that_was_not_held_out_gives_no_numbers():
     source = small(num_modules=2, max_active=2, held_out=0.2)  # nine tasks, one of them held out
-    world = source.begin(jr.key(0))._replace(tasks=jnp.arange(9)[::-1])  # the last: single modules
+    world = source.begin(jr.key(0))
+    order = world.combinations._replace(tasks=jnp.arange(9)[::-1])  # the last: single modules
+    world = world._replace(combinations=order)
     draw = jax.jit(lambda name: source.sample_set(world, name, jr.key(0), 4), static_argnums=0)
     assert jnp.isnan(draw("ood_hot_2").query.targets).all()
     assert jnp.isfinite(draw("ood_hot_1").query.targets).all()

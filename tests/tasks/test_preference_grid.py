@@ -39,7 +39,7 @@ def _quick_compilation(quick_compilation):
 
 
 SOURCE = make_preference_grid()
-WORLD = PreferenceWorld(jnp.ones((8, 8)), jnp.arange(69), jnp.arange(69, 92))
+WORLD = PreferenceWorld(jnp.ones((8, 8)), SOURCE.order)
 
 # A solver of its own: dictionaries, coordinates and no arrays.
 
@@ -320,11 +320,11 @@ def test_supports_have_the_published_sizes(support, num_train, num_held_out, ran
         "num_modules": 8,
         "connected": connected,
     }
-    assert not set(world.train.tolist()) & set(world.held_out.tolist())
+    assert not set(world.combinations.train.tolist()) & set(world.combinations.held_out.tolist())
     if support.endswith("connected"):
-        other = make_preference_grid("connected").begin(jr.key(0)).held_out
-        np.testing.assert_array_equal(world.held_out, other)
-        for mask in np.asarray(source.masks)[np.asarray(world.held_out)]:
+        other = make_preference_grid("connected").begin(jr.key(0)).combinations.held_out
+        np.testing.assert_array_equal(world.combinations.held_out, other)
+        for mask in np.asarray(source.masks)[np.asarray(world.combinations.held_out)]:
             low, high = np.flatnonzero(mask)
             assert low < 4 <= high
             assert min(high - low, 8 - high + low) in (3, 4)
@@ -426,7 +426,7 @@ def test_bad_sources_are_refused(arguments, error, words):
 def test_a_set_that_is_not_there_is_named():
     source = make_preference_grid(held_out=0.0)
     assert "ood" not in source.sets
-    assert source.begin(jr.key(0)).train.shape == (92,)
+    assert source.begin(jr.key(0)).combinations.train.shape == (92,)
     with pytest.raises(LookupError, match="no set is called 'ood'"):
         source.sample_set(source.begin(jr.key(0)), "ood", jr.key(0), 1)
 
@@ -448,3 +448,11 @@ def test_a_state_can_be_drawn():
         r, c = coordinates(cell)
         patch = frames[0, r * 8 : r * 8 + 8, c * 8 : c * 8 + 8].reshape(-1, 3).astype(int)
         assert (patch.std(axis=0) > 5).any(), kind  # an object, not a plain cell
+
+
+def test_supports_of_one_size_share_a_program():
+    def shapes(*settings):
+        return [jax.tree.map(jnp.shape, make_preference_grid(s)) for s in settings]
+
+    assert eqx.tree_equal(*shapes("random", "non-compositional"))
+    assert eqx.tree_equal(*shapes("connected", "disconnected"))

@@ -132,7 +132,8 @@ class GridLearner(eqx.Module):
         for name in _compared(source):
             kept[f"{name}_support_losses"] = jnp.mean(found[f"{name}_support_losses"], axis=0)
         if isinstance(source, PreferenceGrid):
-            kept["masks"] = source.masks[state.world.train]
+            order = state.world.combinations
+            kept["masks"] = source.masks[order.tasks] & order.is_trained[:, None]
         _, scenes, ours, experts = self._play(state, _compared(source)[-1:], 1)
         for who, rollouts in (("agent", ours), ("expert", experts)):
             rollout, scene = jax.tree.map(lambda leaf: leaf[0, 0], (rollouts, scenes))
@@ -202,8 +203,8 @@ def sample_preference(config: PreferenceConfig) -> dict[str, np.ndarray]:
     """Returns an episode of the expert and, where all seeds share it, the support."""
     source = _preference_source(config)
     found = _sample(source)
-    if source.split is not None:
-        found["masks"] = np.asarray(source.masks)[np.asarray(source.split[0])]
+    if not source.is_random:
+        found["masks"] = np.asarray(source.masks)[np.asarray(source.order.train)]
     return found
 
 

@@ -358,6 +358,7 @@ def _noncompositional_goal(learner: str) -> Row:
         Paper("Fig. 5, goals, non-compositional support", words="accuracy drops for all learners"),
         replace(GOALS_PUBLISHED[learner], support="non-compositional"),
         BelowEach(there),
+        quick=BelowEach(there),
     )
 
 

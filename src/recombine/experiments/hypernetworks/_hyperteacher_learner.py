@@ -70,8 +70,8 @@ class HyperteacherLearner(eqx.Module):
         metrics["gap"] = metrics["test_accuracy"] - metrics["ood_accuracy"]
         codes = self._codes(state.world)
         metrics["support_rank"] = jnp.linalg.matrix_rank(codes).astype(jnp.float32)
-        metrics["trained_combinations"] = state.world.num_train.astype(jnp.float32)
-        metrics["unseen_combinations"] = state.world.num_held_out.astype(jnp.float32)
+        metrics["trained_combinations"] = state.world.combinations.num_train.astype(jnp.float32)
+        metrics["unseen_combinations"] = state.world.combinations.num_held_out.astype(jnp.float32)
         metrics["parameters"] = jnp.float32(count_parameters(state.model))
         return metrics
 
@@ -97,8 +97,9 @@ class HyperteacherLearner(eqx.Module):
 
     def _codes(self, world: HyperteacherWorld) -> Float[Array, "tasks modules"]:
         """Says of every training task which of the layers' modules it has; others have none."""
-        codes = self.source.latents_of(world.tasks).reshape(len(world.tasks), -1)
-        return jnp.where(world.is_trained[:, None], codes, 0.0)
+        order = world.combinations
+        codes = self.source.latents_of(order.tasks).reshape(len(order.tasks), -1)
+        return jnp.where(order.is_trained[:, None], codes, 0.0)
 
 
 def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> HyperteacherLearner:
@@ -164,7 +165,7 @@ def sample_hyperteacher(config: HyperteacherConfig) -> dict[str, np.ndarray]:
     source = _source(config)
     if config.support == "random":
         return {}
-    train = np.asarray(source.order)[: int(source.num_train)]
+    train = np.asarray(source.order.train)
     codes = task_codes(train, np.asarray(source.masks), source.num_layers).astype(float)
     return {"trained_together": codes.T @ codes}
 

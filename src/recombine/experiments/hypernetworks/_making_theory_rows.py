@@ -80,6 +80,7 @@ ALSO = (
     UNSEEN_LOSS,
     _number("train_loss", "half squared error, trained combinations", higher_is_better=False),
     _number("unseen_r2", "R² on unseen combinations"),
+    _number("regressed_alignment", "module alignment, latents read by regression"),
     _number("per_module_alignment", "alignment of each module by itself"),
     CONSISTENCY,
 )

@@ -99,7 +99,7 @@ class NearestTaskLearner(eqx.Module):
 def know_tasks(source: Hyperteacher, world: HyperteacherWorld) -> KnownTasks:
     """Takes all trained tasks from a teacher."""
     teacher = world.teacher
-    latents: Any = source.latents_of(world.tasks)
+    latents: Any = source.latents_of(world.combinations.tasks)
     units = teacher.enter(world.reference)
 
     def moments(latent: Array) -> tuple[Array, Array]:
@@ -107,4 +107,4 @@ def know_tasks(source: Hyperteacher, world: HyperteacherWorld) -> KnownTasks:
         return jnp.mean(logits, axis=0), jnp.maximum(jnp.std(logits, axis=0), 1e-12)
 
     known = jax.lax.map(moments, latents, batch_size=AT_ONCE)
-    return KnownTasks(teacher, world.is_trained, latents, *known)
+    return KnownTasks(teacher, world.combinations.is_trained, latents, *known)

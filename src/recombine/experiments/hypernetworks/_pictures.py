@@ -20,6 +20,7 @@ def draw_masks(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
     apart that no mask joins.
     """
     masks = np.unique(np.asarray(arrays["masks"], bool), axis=0)
+    masks = masks[masks.any(axis=1)]  # those that are not trained are empty
     places, parts = _circle(masks.shape[1]), _parts(masks.T.astype(int) @ masks.astype(int) > 0)
     for mask in masks:
         members = np.flatnonzero(mask)

@@ -33,10 +33,15 @@ from recombine.tasks.goal_grid._environment import (
 )
 from recombine.tasks.goal_grid._mazes import FIRST_SEED, SIZE, make_maze
 from recombine.tasks.goal_grid._shortest import shortening_moves, shortest_distances
-from recombine.tasks.goal_grid._splits import NUM_TASKS, draw_goal_split, make_goal_split
+from recombine.tasks.goal_grid._splits import (
+    MOST_HELD_OUT,
+    NUM_TASKS,
+    draw_goal_split,
+    make_goal_split,
+)
 from recombine.tasks.grid_pictures import GridFilm
 from recombine.tasks.grids import Rollout, neighbor_cells, play
-from recombine.tasks.hyperteacher import Examples, FewShotTasks
+from recombine.tasks.hyperteacher import Examples, FewShotTasks, TaskOrder, order_tasks
 
 NUM_STEPS = 64
 """Rows of a demonstration by default; the longest way in the first hundred mazes takes 61."""
@@ -46,8 +51,7 @@ class GoalWorld(NamedTuple):
     """What a seed draws."""
 
     mazes: Mazes
-    train: Int[Array, " tasks"]
-    held_out: Int[Array, " others"]
+    combinations: TaskOrder
 
 
 class GoalGrid(eqx.Module):
@@ -59,7 +63,8 @@ class GoalGrid(eqx.Module):
 
     walls: Bool[Array, "pool size size"]
     neighbors: Int[Array, "pool cells 4"]
-    split: tuple[Int[Array, " train"], Int[Array, " others"]] | None  # None: one for each seed
+    order: TaskOrder
+    is_random: Bool[Array, ""]  # whether every seed draws another order
     num_held_out: int = eqx.field(static=True)
     num_support: int = eqx.field(static=True)
     exclude_goal_cell: bool = eqx.field(static=True)
@@ -97,8 +102,11 @@ class GoalGrid(eqx.Module):
             return Mazes(walls, neighbors, distances, shortening_moves(distances, neighbors))
 
         mazes = jax.vmap(ways)(walls, neighbors)
-        split = draw_goal_split(split_key, self.num_held_out) if self.split is None else self.split
-        return GoalWorld(mazes, *split)
+        order = self.order.tasks
+        if self.num_held_out <= MOST_HELD_OUT:  # others were not drawn
+            drawn = jnp.concatenate(draw_goal_split(split_key, self.num_held_out))
+            order = jnp.where(self.is_random, drawn, order)
+        return GoalWorld(mazes, self.order._replace(tasks=order))
 
     def sample(self, world: GoalWorld, key: PRNGKeyArray, num_tasks: int) -> FewShotTasks:
         """Draws training tasks."""
@@ -118,8 +126,7 @@ class GoalGrid(eqx.Module):
         """Draws tasks of a named set, as latents."""
         if name not in self.sets:
             raise LookupError(f"no set is called {name!r}; known are {', '.join(self.sets)}")
-        known = world.held_out if name == "ood" else world.train
-        chosen = known[jr.randint(key, (num_tasks,), 0, known.shape[0])]
+        chosen = world.combinations.pick(key, num_tasks, held_out=name == "ood")
         factors = jnp.stack(jnp.unravel_index(chosen, FACTORS), axis=-1)
         return jax.nn.one_hot(factors, max(FACTORS))
 
@@ -231,14 +238,13 @@ def make_goal_grid(
         raise ValueError(f"a seed has {NUM_MAZES} mazes: `num_mazes` is too small; got {num_mazes}")
     if num_support < 1:
         raise ValueError(f"`num_support` must be at least 1; got {num_support}")
-    split = None
     if support == "random":
         if not 0 <= held_out <= 0.9:
             raise ValueError(f"`held_out` is a share, at least 0 and at most 0.9; got {held_out}")
-        num_held_out = math.floor(held_out * NUM_TASKS)
+        num_train = NUM_TASKS - math.floor(held_out * NUM_TASKS)
+        train, others = np.split(np.arange(NUM_TASKS), [num_train])
     else:
         train, others = make_goal_split(support, max_active=max_active)
-        split, num_held_out = (jnp.asarray(train), jnp.asarray(others)), len(others)
     walls = _different_mazes(num_mazes, first_seed, size)
     neighbors = np.stack([neighbor_cells(maze) for maze in walls])
     if (size, nearest_start, num_steps) != (SIZE, NEAREST_START, NUM_STEPS):  # those are known
@@ -246,8 +252,9 @@ def make_goal_grid(
     return GoalGrid(
         walls=jnp.asarray(walls),
         neighbors=jnp.asarray(neighbors),
-        split=split,
-        num_held_out=num_held_out,
+        order=order_tasks(train, others, num_tasks=NUM_TASKS),
+        is_random=jnp.asarray(support == "random"),
+        num_held_out=len(others),
         num_support=num_support,
         exclude_goal_cell=exclude_goal_cell,
         nearest_start=nearest_start,

@@ -16,6 +16,8 @@ NUM_TASKS = int(np.prod(FACTORS))
 FEWEST = 20
 """Tasks that a random split must at least train on, so that every factor's values are found."""
 
+MOST_HELD_OUT = NUM_TASKS - FEWEST
+
 GoalSupport = Literal["random", "non-compositional", "at-most"]
 """How training tasks are chosen. `random` holds out a share of all; `non-compositional` holds out
 the last quadrant; `at-most` trains on tasks of which at most so many factors are not at their first
@@ -66,7 +68,7 @@ def draw_goal_split(
     key: PRNGKeyArray, num_held_out: int
 ) -> tuple[Int[Array, " train"], Int[Array, " held_out"]]:
     """Draws a split in which every value of every factor is trained; draws again until it is."""
-    if not 0 <= num_held_out <= NUM_TASKS - FEWEST:
+    if not 0 <= num_held_out <= MOST_HELD_OUT:
         raise ValueError(
             f"of {NUM_TASKS} tasks at least {FEWEST} must be trained on; got {num_held_out} held "
             f"out"

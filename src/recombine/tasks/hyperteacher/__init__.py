@@ -36,6 +36,10 @@ from recombine.tasks.hyperteacher._splits import (
     task_codes as task_codes,
     task_digits as task_digits,
 )
+from recombine.tasks.hyperteacher._task_order import (
+    TaskOrder as TaskOrder,
+    order_tasks as order_tasks,
+)
 from recombine.tasks.hyperteacher._teacher_student import (
     ModularTeacher as ModularTeacher,
     TeacherStudent as TeacherStudent,

@@ -29,6 +29,7 @@ from recombine.tasks.hyperteacher._generated_teacher import (
 from recombine.tasks.hyperteacher._latents import continuous_latents, random_masks
 from recombine.tasks.hyperteacher._masks import is_connected, masks_up_to, support_rank
 from recombine.tasks.hyperteacher._splits import make_split, task_codes
+from recombine.tasks.hyperteacher._task_order import TaskOrder, order_tasks
 
 NUM_REFERENCE = 1_000
 """Inputs over which a teacher's logits are standardized."""
@@ -42,32 +43,7 @@ class HyperteacherWorld(NamedTuple):
 
     teacher: GeneratedTeacher
     reference: Float[Array, "reference inputs"]
-    tasks: Int[Array, " tasks"]
-    """All combinations: first those that are trained, last those that are held out. There may be
-    others in between. So worlds of all supports have the same shapes, and share programs."""
-    num_train: Int[Array, ""]
-    num_held_out: Int[Array, ""]
-
-    @property
-    def train(self) -> Int[Array, " trained"]:
-        """The trained combinations; not within `jit`, where their number is not known."""
-        return self.tasks[: int(self.num_train)]
-
-    @property
-    def held_out(self) -> Int[Array, " others"]:
-        """The held-out combinations; not within `jit`."""
-        return self.tasks[self.tasks.shape[0] - int(self.num_held_out) :]
-
-    @property
-    def is_trained(self) -> Bool[Array, " tasks"]:
-        """Which of `tasks` are trained."""
-        return jnp.arange(self.tasks.shape[0]) < self.num_train
-
-    @property
-    def is_held_out(self) -> Bool[Array, " tasks"]:
-        """Which of `tasks` are held out."""
-        num_tasks = self.tasks.shape[0]
-        return jnp.arange(num_tasks) >= num_tasks - self.num_held_out
+    combinations: TaskOrder
 
 
 class Hyperteacher(eqx.Module):
@@ -80,10 +56,8 @@ class Hyperteacher(eqx.Module):
     """
 
     masks: Bool[Array, "masks modules"]
-    order: Int[Array, " tasks"]  # trained combinations first, held-out ones last
-    num_train: Int[Array, ""]
-    num_held_out: Int[Array, ""]
-    is_random: Bool[Array, ""]  # another order for each seed
+    order: TaskOrder
+    is_random: Bool[Array, ""]  # whether every seed draws another order
     max_active: int = eqx.field(static=True)
     num_layers: int = eqx.field(static=True)
     holds_out: bool = eqx.field(static=True)
@@ -119,7 +93,7 @@ class Hyperteacher(eqx.Module):
         """Draws the teacher of a seed and, for the random support, what is held out."""
         teacher_key, reference_key, split_key = jr.split(key, 3)
         drawn = jr.permutation(split_key, self.num_combinations)
-        order = jnp.where(self.is_random, drawn, self.order)
+        order = jnp.where(self.is_random, drawn, self.order.tasks)
         teacher = draw_generated_teacher(
             teacher_key,
             num_inputs=self.num_inputs,
@@ -131,7 +105,7 @@ class Hyperteacher(eqx.Module):
             layer_local=self.layer_local,
         )
         reference = self._inputs(reference_key, NUM_REFERENCE)
-        return HyperteacherWorld(teacher, reference, order, self.num_train, self.num_held_out)
+        return HyperteacherWorld(teacher, reference, self.order._replace(tasks=order))
 
     def sample(self, world: HyperteacherWorld, key: PRNGKeyArray, num_tasks: int) -> FewShotTasks:
         """Draws training tasks."""
@@ -159,10 +133,10 @@ class Hyperteacher(eqx.Module):
     def facts(self, world: HyperteacherWorld) -> dict[str, int | bool]:
         """Returns what a support can teach: numbers of tasks, rank, connectivity. On the host."""
         masks = np.asarray(self.masks)
-        codes = task_codes(np.asarray(world.train), masks, self.num_layers)
+        codes = task_codes(np.asarray(world.combinations.train), masks, self.num_layers)
         return {
-            "num_train": len(world.train),
-            "num_held_out": len(world.held_out),
+            "num_train": int(world.combinations.num_train),
+            "num_held_out": int(world.combinations.num_held_out),
             "rank": support_rank(codes),
             "num_modules": codes.shape[1],
             "connected": is_connected(codes),
@@ -220,9 +194,7 @@ class Hyperteacher(eqx.Module):
     def _pick(
         self, key: PRNGKeyArray, world: HyperteacherWorld, num_tasks: int, *, held_out: bool
     ) -> Float[Array, "num_tasks layers modules"]:
-        count = world.num_held_out if held_out else world.num_train
-        first = self.num_combinations - count if held_out else 0
-        return self.latents_of(world.tasks[first + jr.randint(key, (num_tasks,), 0, count)])
+        return self.latents_of(world.combinations.pick(key, num_tasks, held_out=held_out))
 
     def _pick_hot(
         self, key: PRNGKeyArray, world: HyperteacherWorld, num_tasks: int, hotness: int
@@ -231,10 +203,11 @@ class Hyperteacher(eqx.Module):
             shape = (num_tasks, self.num_layers)
             return random_masks(key, shape, self.num_modules, hotness).astype(jnp.float32)
         sizes = jnp.sum(self.masks, axis=1)
-        fits = jnp.all(sizes[self._digits(world.tasks)] == hotness, axis=-1) & world.is_held_out
+        tasks, is_held_out = world.combinations.tasks, world.combinations.is_held_out
+        fits = jnp.all(sizes[self._digits(tasks)] == hotness, axis=-1) & is_held_out
         count = jnp.sum(fits)
         first = jnp.argsort(~fits)[jr.randint(key, (num_tasks,), 0, jnp.maximum(count, 1))]
-        active = self.masks[self._digits(world.tasks[first])].astype(jnp.float32)
+        active = self.masks[self._digits(tasks[first])].astype(jnp.float32)
         return jnp.where(count > 0, active, jnp.nan)
 
     def _digits(self, tasks: Int[Array, " tasks"]) -> Int[Array, "tasks layers"]:
@@ -279,7 +252,7 @@ def make_hyperteacher(
 
     Example:
         >>> source = make_hyperteacher("random", num_modules=8)
-        >>> source.num_combinations, int(source.num_held_out)
+        >>> source.num_combinations, int(source.order.num_held_out)
         (1296, 324)
     """
     if num_hidden < 1:
@@ -298,25 +271,20 @@ def make_hyperteacher(
         num_held_out = math.floor(held_out * num_combinations)
         if num_held_out == num_combinations:
             raise ValueError("`held_out` leaves no task to train on")
-        num_train = num_combinations - num_held_out
-        order = np.arange(num_combinations)
+        tasks = np.arange(num_combinations)
+        train, others = np.split(tasks, [num_combinations - num_held_out])
     else:
         fixed = make_split(
             support, num_modules=num_modules, max_active=max_active, num_layers=num_layers
         )
-        num_train, num_held_out = len(fixed.train), len(fixed.held_out)
-        both = np.concatenate([fixed.train, fixed.held_out])
-        others = np.setdiff1d(np.arange(num_combinations), both)
-        order = np.concatenate([fixed.train, others, fixed.held_out])
+        train, others = fixed.train, fixed.held_out
     return Hyperteacher(
         masks=jnp.asarray(masks),
-        order=jnp.asarray(order, jnp.int32),
-        num_train=jnp.int32(num_train),
-        num_held_out=jnp.int32(num_held_out),
+        order=order_tasks(train, others, num_tasks=num_combinations),
         is_random=jnp.asarray(support == "random"),
         max_active=max_active,
         num_layers=num_layers,
-        holds_out=num_held_out > 0,
+        holds_out=len(others) > 0,
         num_inputs=num_inputs,
         num_outputs=num_outputs,
         width=width,

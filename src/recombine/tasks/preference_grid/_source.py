@@ -21,10 +21,12 @@ from recombine.tasks.grids import Rollout, play
 from recombine.tasks.hyperteacher import (
     Examples,
     FewShotTasks,
+    TaskOrder,
     continuous_latents,
     is_connected,
     make_split,
     masks_up_to,
+    order_tasks,
     random_masks,
     support_rank,
 )
@@ -47,8 +49,7 @@ class PreferenceWorld(NamedTuple):
 
     preferences: Float[Array, "modules types"]
     """What each module thinks of each type of object."""
-    train: Int[Array, " masks"]
-    held_out: Int[Array, " others"]
+    combinations: TaskOrder
 
 
 class PreferenceGrid(eqx.Module):
@@ -61,9 +62,10 @@ class PreferenceGrid(eqx.Module):
     """
 
     masks: Bool[Array, "masks modules"]
-    split: tuple[Int[Array, " masks"], Int[Array, " others"]] | None  # None: one for each seed
+    order: TaskOrder
+    is_random: Bool[Array, ""]  # whether every seed draws another order
     max_active: int = eqx.field(static=True)
-    num_held_out: int = eqx.field(static=True)
+    holds_out: bool = eqx.field(static=True)
     num_types: int = eqx.field(static=True)
     num_support: int = eqx.field(static=True)
     num_query: int = eqx.field(static=True)
@@ -92,7 +94,7 @@ class PreferenceGrid(eqx.Module):
     @property
     def sets(self) -> tuple[str, ...]:
         """The names of the sets."""
-        held_out = ("ood", "ood_many") if self.num_held_out else ()
+        held_out = ("ood", "ood_many") if self.holds_out else ()
         more = range(self.max_active + 1, self.num_modules + 1)
         return ("valid", "test", "test_many", *held_out, *(f"ood_hot_{k}" for k in more))
 
@@ -102,14 +104,10 @@ class PreferenceGrid(eqx.Module):
         The preferences depend on the seed alone: seeds can be compared across supports.
         """
         preference_key, split_key = jr.split(key)
-        if self.split is None:
-            order = jr.permutation(split_key, self.masks.shape[0])
-            count = self.masks.shape[0] - self.num_held_out
-            train, held_out = order[:count], order[count:]
-        else:
-            train, held_out = self.split
+        drawn = jr.permutation(split_key, self.masks.shape[0])
+        order = jnp.where(self.is_random, drawn, self.order.tasks)
         preferences = jr.normal(preference_key, (self.num_modules, self.num_types))
-        return PreferenceWorld(preferences, train, held_out)
+        return PreferenceWorld(preferences, self.order._replace(tasks=order))
 
     def sample(self, world: PreferenceWorld, key: PRNGKeyArray, num_tasks: int) -> FewShotTasks:
         """Draws training tasks."""
@@ -137,8 +135,8 @@ class PreferenceGrid(eqx.Module):
             hotness = int(name.removeprefix("ood_hot_"))
             chosen = random_masks(mask_key, (num_tasks,), self.num_modules, hotness)
         else:
-            known = world.held_out if name.startswith("ood") else world.train
-            chosen = self.masks[known[jr.randint(mask_key, (num_tasks,), 0, known.shape[0])]]
+            held_out = name.startswith("ood")
+            chosen = self.masks[world.combinations.pick(mask_key, num_tasks, held_out=held_out)]
         return continuous_latents(weight_key, chosen)
 
     def tasks_of(
@@ -183,10 +181,10 @@ class PreferenceGrid(eqx.Module):
 
     def facts(self, world: PreferenceWorld) -> dict[str, int | bool]:
         """Returns what a support can teach: numbers of masks, rank, connectivity. On the host."""
-        train = np.asarray(self.masks)[np.asarray(world.train)]
+        train = np.asarray(self.masks)[np.asarray(world.combinations.train)]
         return {
-            "num_train": len(world.train),
-            "num_held_out": len(world.held_out),
+            "num_train": int(world.combinations.num_train),
+            "num_held_out": int(world.combinations.num_held_out),
             "rank": support_rank(train),
             "num_modules": self.num_modules,
             "connected": is_connected(train),
@@ -263,7 +261,7 @@ def make_preference_grid(
 
     Example:
         >>> source = make_preference_grid()
-        >>> len(source.masks), source.num_held_out, source.num_inputs
+        >>> len(source.masks), int(source.order.num_held_out), source.num_inputs
         (92, 23, 490)
     """
     known = ("random", "non-compositional", "connected", "disconnected")
@@ -279,20 +277,20 @@ def make_preference_grid(
     if max_active is None:
         max_active = 2 if support in ("connected", "disconnected") else 3
     masks = masks_up_to(num_modules, max_active)
-    split = None
     if support == "random":
         if not 0 <= held_out < 1:
             raise ValueError(f"`held_out` is a share, at least 0 and below 1; got {held_out}")
-        num_held_out = math.floor(held_out * len(masks))
+        num_train = len(masks) - math.floor(held_out * len(masks))
+        train, others = np.split(np.arange(len(masks)), [num_train])
     else:
         fixed = make_split(support, num_modules=num_modules, max_active=max_active, num_layers=1)
-        split = (jnp.asarray(fixed.train), jnp.asarray(fixed.held_out))
-        num_held_out = len(fixed.held_out)
+        train, others = fixed.train, fixed.held_out
     return PreferenceGrid(
         masks=jnp.asarray(masks),
-        split=split,
+        order=order_tasks(train, others, num_tasks=len(masks)),
+        is_random=jnp.asarray(support == "random"),
         max_active=max_active,
-        num_held_out=num_held_out,
+        holds_out=len(others) > 0,
         num_types=num_types,
         num_support=num_support,
         num_query=num_query,
