@@ -1,5 +1,6 @@
 """Rows side by side: the same records as one after the other, whatever becomes of a neighbour."""
 
+import contextlib
 import dataclasses
 import signal
 
@@ -92,6 +93,26 @@ def test_a_row_that_fails_spares_the_others_and_says_why(tmp_path):
         record = request.folder(tmp_path).read()
         assert record is not None
         assert record.status == "failed"
+
+
+def test_a_row_that_another_process_finishes_meanwhile_is_not_run_again(tmp_path):
+    first, second = rates()
+    done = []
+
+    def finish_first(request, who):
+        """What another process does while this one waits for its folder."""
+        claims.close()
+        done.append(run_row(first, tmp_path, progress=False))
+
+    asked = Asked()
+    with contextlib.ExitStack() as claims:
+        claims.enter_context(first.folder(tmp_path).claim())
+        outcomes = run_together(
+            [first, second], tmp_path, make_progress=asked, on_wait=finish_first
+        )
+    assert outcomes[0].record == done[0]
+    assert [len(group) for group in asked.groups] == [1]
+    assert outcomes[1].record is not None
 
 
 class PressCtrlC(SilentProgress):

@@ -89,19 +89,18 @@ def run_together(
         if len(numbers) == 1:
             alone(numbers[0])
             continue
-        members = [
-            _Member(requests[number], learner, folders[number])
+        members = {
+            number: _Member(requests[number], learner, folders[number])
             for number, learner in zip(numbers, learners, strict=True)
-        ]
+        }
         with contextlib.ExitStack() as claims:
             # In one order for all processes, so that no two wait for each other.
-            for member in sorted(members, key=lambda member: str(member.folder.path)):
+            for member in sorted(members.values(), key=lambda member: str(member.folder.path)):
                 claims.enter_context(
                     member.folder.claim(on_wait=lambda who, m=member: on_wait(m.request, who))
                 )
-            progress = make_progress([member.request for member in members])
-            found = _train(members, progress, checkpoint_seconds)
-        for number, (record, error) in zip(numbers, found, strict=True):
+            found = _train_rest(members, make_progress, checkpoint_seconds)
+        for number, (record, error) in found.items():
             end(number, record, error)
     return [outcomes[number] for number in range(len(requests))]
 
@@ -143,6 +142,24 @@ def _group(
             chosen = [same[place] for place in places]
             groups.append((chosen, [learners[number] for number in chosen]))
     return groups, unmade
+
+
+def _train_rest(
+    members: dict[int, _Member],
+    make_progress: Callable[[Sequence[RunRequest]], Any],
+    checkpoint_seconds: float,
+) -> dict[int, tuple[Record | None, str]]:
+    """Trains those of a group that nobody has finished while this waited for their folders."""
+    before = {number: read_or_none(member.folder) for number, member in members.items()}
+    found: dict[int, tuple[Record | None, str]] = {
+        number: (record, "") for number, record in before.items() if record and record.is_done
+    }
+    rest = [number for number in members if number not in found]
+    if rest:
+        chosen = [members[number] for number in rest]
+        progress = make_progress([member.request for member in chosen])
+        found |= zip(rest, _train(chosen, progress, checkpoint_seconds), strict=True)
+    return found
 
 
 def _train(
