@@ -1,7 +1,7 @@
 """Runs rows side by side in this process: those that differ only in numbers share one program.
 
-On an accelerator that program has an axis of rows beside that of seeds, and what leaves the device
-idle with one row does not with ten. On a CPU the rows of a group take turns, chunk by chunk.
+On an accelerator that program has an axis of rows beside that of seeds, so that a device which one
+row would leave idle has more to do. On a CPU the rows of a group take turns, chunk by chunk.
 
 While a group trains, its states are saved in the folder of its first row, under a name that stands
 for all rows of the group. The same rows given again resume there; with others among them they begin
