@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs_by_hand import PROVENANCE
 
 from made_up import folder_of, make_record
 from recombine.experiments import SYSTEMS, Group, Metric, Paper, System, find_row, match_rows
@@ -234,6 +235,23 @@ def test_versions_commit_and_device_of_the_records_are_in_the_header(write_run, 
     header = page_of(tmp_path).partition("</header>")[0]
     for text in ("0.1.0", "0.10.2", "3.11.7", "0123456789", "NVIDIA H200"):
         assert text in header
+
+
+def test_many_commits_are_counted_and_folded_away(write_run, tmp_path):
+    for number in range(5):
+        made = dataclasses.replace(PROVENANCE, commit=f"{number}" * 40)
+        write_run(AND_MASK, final={"test_accuracy": [1.0] * (number + 1)}, provenance=made)
+    header = page_of(tmp_path).partition("</header>")[0]
+    assert "<summary>5 different ones</summary>0000000000 1111111111" in header
+    assert "<dd>NVIDIA H200</dd>" in " ".join(header.split()).replace("<dd> ", "<dd>")
+
+
+def test_verdicts_are_counted_in_the_same_order_everywhere(write_run, tmp_path):
+    write_run(AND_MASK, final={"test_accuracy": [0.5]})  # missed, before anything is reproduced
+    write_run(PLAIN, final={"test_accuracy": [0.5], "train_accuracy": [1.0]})
+    overview = page_of(tmp_path).partition('class="overview"')[2]
+    counts = re.findall(r'badge \w+">\d+ ([\w ]+)<', overview)[:3]
+    assert counts == ["reproduced", "missed", "not run"]
 
 
 def test_the_page_refers_to_nothing_outside_itself(write_run, tmp_path):

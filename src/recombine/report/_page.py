@@ -13,7 +13,7 @@ from markupsafe import Markup
 from recombine.experiments import SYSTEMS, Group, System
 from recombine.report._charts import DrawnChart, draw_charts
 from recombine.report._curves import Curve, CurveFigure, draw_curves, read_curves
-from recombine.report._entries import Entry, tone_of
+from recombine.report._entries import TONES, Entry, tone_of
 from recombine.report._gallery import Comparison, draw_pictures
 from recombine.report._lines import Records, make_lines
 from recombine.report._searches import DrawnStudy, draw_studies
@@ -123,11 +123,10 @@ def render_page(records: Records, *, systems: Mapping[str, System] | None = None
 
 
 def tally(entries: Iterable[Entry]) -> list[tuple[str, str, int]]:
-    """Counts verdicts: word, tone, count, in the order of first appearance."""
-    return [
-        (word, tone_of(word), count)
-        for word, count in Counter(entry.line.verdict.word for entry in entries).items()
-    ]
+    """Counts verdicts: word, tone, count, the good ones first, in the same order everywhere."""
+    counts = Counter(entry.line.verdict.word for entry in entries)
+    neutral = sorted(counts.keys() - TONES.keys())
+    return [(word, tone_of(word), counts[word]) for word in (*TONES, *neutral) if word in counts]
 
 
 def _system_section(system: System, records: Records) -> SystemSection:
