@@ -121,7 +121,8 @@ class ControlConfig:
     weight_decay: NotNegative = 0.0
     teaching_weight: NotNegative = 316.22776601683796  # α; of an auxiliary task its weight
     validation_share: Share = 0.3
-    resample: bool = False
+    resample: bool = False  # whether the validation part is drawn anew in every iteration
+    ascending: bool = False  # whether a training part drawn anew stays in the order of the data
     permuted: bool = False  # the frames of each example in an order of their own
     noisy_frames: Annotated[int, Field(ge=0, le=16)] = 0  # so many of the last are noise
     teacher_maps: tuple[Count, ...] = (96, 96, 96, 256)

@@ -122,7 +122,8 @@ def _teaching_of(config: ControlConfig, task: returns.ControlTask) -> dict[str, 
     )
     return {
         "batches": Batches(
-            config.batch_size, Validation(config.validation_share, resample=config.resample)
+            config.batch_size,
+            Validation(config.validation_share, config.resample, config.ascending),
         ),
         "teacher": ConvTeacherShape(
             returns.NUM_STEPS,

@@ -8,127 +8,35 @@ from dataclasses import replace
 from typing import Any
 
 from recombine.experiments._row import Chart, Group, Metric, Panel, Paper, Row, Variant
-from recombine.experiments._rules import AllOf, AtLeast, Below, NearPaper, Rule
+from recombine.experiments._rules import AllOf, AtLeast, Below, NearPaper
 from recombine.experiments.distillation._config import ControlConfig, ControlSearchConfig
+from recombine.experiments.distillation._control_ablations import ablations
 from recombine.experiments.distillation._control_table import TABLE
-from recombine.experiments.distillation._judging import (
-    EverySettingAbove,
-    RatioTo,
-    Rising,
-    SurelyBelow,
+from recombine.experiments.distillation._judging import EverySettingAbove, RatioTo, SurelyBelow
+from recombine.experiments.distillation._making_control_rows import (
+    BASELINE_ITERATIONS,
+    ERROR,
+    GAP,
+    HONEST,
+    MUJOCO,
+    NOTE,
+    TINY,
+    TINY_NOTE,
+    TOGETHER,
+    control_row,
 )
-from recombine.experiments.distillation._pictures import GATES, SETTINGS
-from recombine.experiments.distillation._spaces import control_search
+from recombine.experiments.distillation._pictures import SETTINGS
 
-MUJOCO = "ldt/mujoco"
-ABLATED = ("hopper", "swimmer")
-NOISY = (4, 8, 12, 16)
-
-ERROR = Metric(
-    "best_test_squared_error", "lowest test error", higher_is_better=False, percent=False
-)
 LOWEST = Metric(
     "lowest_squared_error", "test error of the best setting", higher_is_better=False, percent=False
 )
-NOW = Metric("test_squared_error", "test error", higher_is_better=False, percent=False)
-HONEST = Metric(
-    "chosen_test_squared_error",
-    "test error, chosen by other examples",
-    higher_is_better=False,
-    percent=False,
-)
-GAP = Metric(
-    "best_gap_squared_error", "test less training error", higher_is_better=False, percent=False
-)
-
-TOGETHER = 5  # iterations between two measurements, one step of a run
-BASELINE_ITERATIONS = 800  # cheap: without meta-steps
-SEEDS = 8
-NOTE = (
-    "Gymnasium's v4 environments in place of v2; the number of iterations is ours: the thesis does "
-    "not state it. The best moment is chosen by the test examples, as published"
-)
 BASELINE_NOTE = f"{NOTE}. Settings within the published ranges; all others are in the search rows"
-QUICK: dict[str, Any] = {
-    "teacher_maps": (32, 32, 32, 64),
-    "teacher_hidden": 128,
-    "inner_steps": 48,
-}
-QUICK_ITERATIONS = 200
-QUICK_NOTE = (
-    "a smaller teacher, 48 inner steps, 200 iterations, one seed; needs the extra `mujoco`, or its "
-    "data in the cache folder"
-)
-TINY: dict[str, Any] = {
-    "data": "random",
-    "num_train": 24,
-    "num_selection": 8,
-    "num_test": 8,
-    "hidden": (4, 3),
-    "batch_size": 4,
-    "student_steps": 2,
-    "teacher_maps": (3,),
-    "teacher_hidden": 4,
-    "inner_steps": 2,
-    "iterations": 1,
-}
-TINY_NOTE = "for tests: random numbers, too small to show anything"
-
-
-def _make_learner(config: ControlConfig, steps: int) -> Any:
-    from recombine.experiments.distillation._control_learners import make_control_learner
-
-    return make_control_learner(config, steps)
 
 
 def _make_search(config: ControlSearchConfig, steps: int) -> Any:
     from recombine.experiments.distillation._control_learners import make_control_search
 
     return make_control_search(config, steps)
-
-
-def _row(
-    row_id: str,
-    claim: str,
-    method: str,
-    config: ControlConfig,
-    paper: Paper,
-    rule: Rule,
-    *,
-    iterations: int,
-    quick: Rule | None = None,
-    note: str = NOTE,
-) -> Row:
-    steps = iterations // TOGETHER
-    small = replace(config, **QUICK)
-    if config.method == "ldt" and config.longest_meta_gradient is not None:
-        note = (
-            f"{note}. Meta-steps with a gradient longer than {config.longest_meta_gradient:g} are "
-            "left out: one such step keeps a teacher from learning"
-        )
-    return Row(
-        id=row_id,
-        claim=claim,
-        method=method,
-        make_learner=_make_learner,
-        metric=ERROR,
-        also=(NOW, HONEST, GAP),
-        paper=paper,
-        full=Variant(config, steps, steps // 20, SEEDS, rule, note),
-        quick=None
-        if quick is None
-        else Variant(
-            small,
-            (QUICK_ITERATIONS if config.method == "ldt" else BASELINE_ITERATIONS) // TOGETHER,
-            5,
-            1,
-            quick,
-            QUICK_NOTE,
-        ),
-        tiny=Variant(replace(config, **TINY), 2, 1, 1, AtLeast(0.0), TINY_NOTE),
-        pictures=(GATES,) if config.method in ("ldt", "untrained") else (),
-        search=control_search(config, ERROR),
-    )
 
 
 def _search(task: str, config: ControlSearchConfig, method: str, claim: str) -> Row:
@@ -186,7 +94,7 @@ def _main_rows(task: str) -> tuple[Row, ...]:
     source = "Table C.7, lowest test error"
     other = known.other_than_published
     note = f"{NOTE}. Within the published ranges, {other}: what was published was worse here"
-    learned_row = _row(
+    learned_row = control_row(
         f"{here}/ldt",
         f"A learned teacher that sees the future lets its student predict returns of "
         f"{known.title} with a lower error than labels or an auxiliary task do.",
@@ -209,7 +117,7 @@ def _main_rows(task: str) -> tuple[Row, ...]:
     return (
         learned_row,
         *_at_published_settings(task, learned_row),
-        _row(
+        control_row(
             f"{here}/auxiliary",
             "Predicting the future as an auxiliary task helps, but less than a learned teacher.",
             "auxiliary task",
@@ -224,7 +132,7 @@ def _main_rows(task: str) -> tuple[Row, ...]:
             iterations=BASELINE_ITERATIONS,
             note=BASELINE_NOTE,
         ),
-        _row(
+        control_row(
             f"{here}/model-free",
             "Labels alone leave the highest error.",
             "model-free",
@@ -262,7 +170,7 @@ def _at_published_settings(task: str, learned_row: Row) -> tuple[Row, ...]:
     if known.published_teaching is None:
         return ()
     return (
-        _row(
+        control_row(
             f"{learned_row.id}-published",
             f"{learned_row.claim[:-1]}, at the published settings.",
             "learned teacher, published settings",
@@ -274,88 +182,12 @@ def _at_published_settings(task: str, learned_row: Row) -> tuple[Row, ...]:
     )
 
 
-def _ablations(task: str) -> tuple[Row, ...]:
-    known, here = TABLE[task], f"{MUJOCO}/{task}"
-    learned = ControlConfig(task=task, method="ldt", **known.teaching)  # pyright: ignore[reportArgumentType]
-    free = f"{here}/model-free"
-
-    def row(
-        name: str,
-        claim: str,
-        method: str,
-        config: ControlConfig,
-        words: str,
-        rule: Rule,
-        iterations: int = known.iterations,
-    ) -> Row:
-        return _row(
-            f"{here}/{name}",
-            claim,
-            method,
-            config,
-            Paper("Fig. 4.9, a picture; §4.4.4", words=words),
-            rule,
-            iterations=iterations,
-        )
-
-    noisy = [
-        row(
-            f"noisy-{count}",
-            f"With noise in place of the last {count} frames there is less to teach."
-            if count < 16
-            else "With noise in place of the whole future there is nothing to teach.",
-            f"learned teacher, {count} noisy frames (RT-{count})",
-            replace(learned, noisy_frames=count),
-            "errors grow with the number of noisy frames; RT-16 slightly worse than model-free",
-            AllOf(
-                (
-                    RatioTo(free, 0.95, 1.4),
-                    Rising(tuple(f"{here}/noisy-{before}" for before in NOISY[:-1])),
-                )
-            )
-            if count == 16
-            else RatioTo(f"{here}/ldt", low=0.95),
-        )
-        for count in NOISY
-    ]
-    return (
-        row(
-            "untrained",
-            "A teacher that stays as it was drawn does not help.",
-            "untrained teacher (FT)",
-            replace(learned, method="untrained"),
-            "the student essentially fails",
-            RatioTo(free, low=1.3),
-            BASELINE_ITERATIONS,
-        ),
-        row(
-            "permuted",
-            "The order of the frames hardly matters.",
-            "learned teacher, permuted frames (PT)",
-            replace(learned, permuted=True),
-            "only slightly worse than with frames in order",
-            AllOf((RatioTo(f"{here}/ldt", low=0.95), Below(free))),
-        ),
-        *noisy,
-        row(
-            "resampled",
-            "A validation part that is drawn anew in every iteration makes it worse than labels "
-            "alone.",
-            "learned teacher, validation drawn anew (AR)",
-            replace(learned, resample=True),
-            "slightly worse than model-free",
-            RatioTo(free, low=0.95),
-        ),
-    )
-
-
 def _group(task: str) -> Group:
-    extra = _ablations(task) if task in ABLATED else ()
     return Group(
         id=f"{MUJOCO}/{task}",
         title=f"{TABLE[task].title}: what will 16 random actions bring?",
         source="Neitz, thesis, §4.4.3, §4.4.4 and App. C.2.2, Table C.7, Fig. 4.7 to 4.9",
-        rows=(*_main_rows(task), *extra),
+        rows=(*_main_rows(task), *ablations(task)),
         charts=(
             Chart(
                 "test error, and how far it is above the training error",
