@@ -26,6 +26,16 @@ def test_dicts_and_tuples_of_tokens_can_be_written(tmp_path):
     assert read_episodes(path) == [Episode([(["dax"], ["RED"])], [(["dax"], ["RED"])])]
 
 
+def test_pairs_that_can_be_read_only_once_are_written(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    pairs = zip(["dax", "wif"], ["RED", "BLUE"], strict=True)
+    asked = ([iter(("dax", "wif")), word] for word in ("RED BLUE",))
+    write_episodes(path, [{"support": pairs, "queries": asked}])
+    [episode] = read_episodes(path)
+    assert episode.support == [("dax", "RED"), ("wif", "BLUE")]
+    assert episode.queries == [(["dax", "wif"], "RED BLUE")]
+
+
 def test_empty_lines_are_skipped(tmp_path):
     path = tmp_path / "episodes.jsonl"
     path.write_text(f"\n{GOOD}\r\n\n{GOOD}")

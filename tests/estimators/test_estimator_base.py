@@ -1,4 +1,8 @@
+import os
+import signal
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -48,6 +52,20 @@ def test_training_returns_the_state_and_leaves_curves():
 
 def test_curves_of_long_runs_have_few_points():
     assert len(Growing(1.0).fit(steps=1000).history_["step"]) == 51
+
+
+class Stopped(Doubling):
+    """Is asked to stop while it makes its last step."""
+
+    def step(self, state, key):
+        jax.debug.callback(lambda: os.kill(os.getpid(), signal.SIGINT))
+        return super().step(state, key)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_ctrl_c_in_the_last_steps_is_not_lost(steps):
+    with pytest.raises(KeyboardInterrupt, match="Growing stopped at step 1"):
+        Growing()._train(Stopped(1.0), steps=steps, seed=0)
 
 
 def test_a_state_that_is_not_finite_is_an_error_even_if_the_loss_is():

@@ -45,7 +45,9 @@ def test_rows_are_grouped_by_label_in_sorted_order():
         (["a", None, "b", "b"], "missing labels"),
         ([1.0, float("nan"), 2.0, 2.0], "missing labels"),
         (np.ma.masked_equal([1, 2, 2, 9], 9), "missing labels"),
+        (["a", float("nan"), "b", "b"], "missing labels"),  # for NumPy this is the text "nan"
         (np.array(["a", 1, "b", 2], dtype=object), "labels of one kind"),
+        ([1, "1", "b", 2], "labels of one kind"),
     ],
 )
 def test_labels_that_make_no_environments_are_refused(environments, message):

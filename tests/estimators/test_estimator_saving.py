@@ -1,3 +1,4 @@
+import copy
 import errno
 import io
 import json
@@ -104,6 +105,14 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         InvariantClassifier().save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_whose_settings_were_changed_is_not_saved(fitted, path):
+    before = path.read_bytes()
+    changed = copy.copy(fitted).set_params(hidden_sizes=(5,))
+    with pytest.raises(ValueError, match=r"changed after `fit`.* Set them back, or fit again"):
+        changed.save(path)
+    assert path.read_bytes() == before
 
 
 def test_a_class_that_could_not_be_loaded_is_not_saved(fitted, tmp_path):

@@ -381,6 +381,8 @@ def test_an_environment_with_one_class_is_refused_by_name_except_in_plain_traini
     for method in ("and-mask", "irm"):
         with pytest.raises(ValueError, match="environment 'b' has one class only, 'yes'"):
             InvariantClassifier(method=method, **SHORT).fit(X, y, environments=sites)
+    with pytest.raises(ValueError, match="environment 'b' has one class only, 'yes'"):
+        InvariantClassifier(**SHORT).fit(X, y.astype(object), environments=sites)  # as pandas has
     InvariantClassifier(method="plain", **SHORT).fit(X, y, environments=sites)
 
 
@@ -392,6 +394,9 @@ def test_values_that_are_not_finite_are_refused_with_their_environment():
     X[45, 0] = np.nan
     with pytest.raises(ValueError, match=r"(?s)contains NaN.*environment 'b', 'c'"):
         InvariantClassifier(**SHORT).fit(X, y, environments=sites)
+    mixed = np.column_stack([X.astype(object), X[:, 0] > 0])  # a table with a column of booleans
+    with pytest.raises(ValueError, match=r"(?s)contains NaN.*environment 'b', 'c'"):
+        InvariantClassifier(**SHORT).fit(mixed, y, environments=sites)
     with pytest.raises(ValueError, match="contains NaN") as refused:
         InvariantClassifier(**SHORT).fit(X, y)
     assert "environment" not in str(refused.value)

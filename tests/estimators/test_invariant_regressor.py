@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 import recombine
@@ -92,6 +93,13 @@ def test_a_target_that_never_changes_is_predicted_as_it_is():
     np.testing.assert_allclose(model.predict(X), 7.0, atol=0.2)
 
 
+def test_numbers_that_were_read_as_text_are_numbers(fitted):
+    X, y, sites = sample()
+    text = [str(number) for number in y]
+    again = clone(fitted).fit(X, text, environments=sites)
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
 def test_targets_that_cannot_be_learned_are_refused():
     X, y, sites = sample()
     model = InvariantRegressor(**SHORT)
@@ -102,7 +110,7 @@ def test_targets_that_cannot_be_learned_are_refused():
             model.fit(X, broken, environments=sites)
     with pytest.raises(ValueError, match="`y` has values too large to be standardized"):
         model.fit(X, 1e200 * y, environments=sites)
-    with pytest.raises(ValueError, match="could not convert string"):
+    with pytest.raises(ValueError, match=r"`y` must be numbers .*could not convert string"):
         model.fit(X, np.full(60, "warm"), environments=sites)
     with pytest.raises(ValueError, match="1d array"):
         model.fit(X, np.stack([y, y], axis=1), environments=sites)

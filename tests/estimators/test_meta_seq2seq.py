@@ -140,7 +140,8 @@ def test_what_cannot_be_learned_from_is_refused(episodes, error, message):
         ({"max_output_length": 0}, ValueError, "`max_output_length` must be at least 1"),
         ({"permute_words": "dax wif"}, TypeError, "must be a list of groups of words"),
         ({"permute_words": ["dax blick"]}, LookupError, "'blick' in `permute_words`"),
-        ({"permute_words": ["dax wif", "dax"]}, ValueError, "has 'dax' more than once"),
+        ({"permute_words": ["dax wif", "dax wif"]}, ValueError, "has 'dax' more than once"),
+        ({"permute_words": ["dax", "wif"]}, ValueError, "[0] has one word only, 'dax'"),
         ({"max_output_length": 1}, ValueError, "`episodes`[0] has an output of 2 tokens"),
     ],
 )

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 import recombine
 from recombine import ModularFewShot
 from recombine.estimators import Task
+from recombine.estimators._few_shot_tasks import classes_of, parse_tasks
 from recombine.methods.adaptation import DivergedError
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -346,3 +347,33 @@ def test_a_new_task_on_which_the_inner_loop_diverges_is_an_error(lines):
     fast.set_params(inner_learning_rate=1e30)
     with pytest.raises(DivergedError, match="Lower the inner learning rate"):
         fast.adapt(*sample_lines(1)[0][:2])
+
+
+def test_scoring_tasks_on_which_the_inner_loop_diverges_is_an_error(lines):
+    wild = copy.copy(lines).set_params(inner_learning_rate=1e4)
+    with pytest.raises(DivergedError, match="learning rate"):
+        wild.score(sample_lines(count=3))
+
+
+def test_a_fit_that_is_stopped_while_it_looks_back_leaves_no_model(lines, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    again = copy.copy(lines)
+    monkeypatch.setattr("recombine.estimators._modular_few_shot.answer_queries", stop)
+    with pytest.raises(KeyboardInterrupt):
+        again.fit(sample_lines())
+    with pytest.raises(NotFittedError):
+        again.score(sample_lines())
+
+
+def test_labels_of_pandas_and_numpy_may_be_mixed_but_none_may_be_missing():
+    pandas = pytest.importorskip("pandas")
+    x, y = np.arange(4.0)[:, None], np.array(["a", "b", "a", "b"])
+    parsed = parse_tasks([(x, pandas.Series(y), x, y)], "tasks", "classes")
+    assert classes_of(parsed).tolist() == ["a", "b"]
+    for missing in (float("nan"), None, pandas.NA):
+        labels = ["a", "b", missing, "a"]
+        for given in (labels, pandas.Series(labels, dtype="string")):
+            with pytest.raises(ValueError, match="y_support has labels that are missing"):
+                parse_tasks([(x, given, x, y)], "tasks", "classes")

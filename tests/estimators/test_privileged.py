@@ -325,3 +325,12 @@ def test_cross_validation_splits_the_privileged_rows_too():
     search = GridSearchCV(PrivilegedClassifier(**SHORT), {"teaching_weight": [1.0, 100.0]}, cv=2)
     search.fit(X, y, privileged=later)
     assert search.best_estimator_.is_taught_
+
+
+def test_a_comparison_that_would_divide_by_no_spread_is_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(16, 2)), np.zeros(16)
+    y[:2] = 5.0
+    model = PrivilegedRegressor(compare_=True, compare_seeds=4, **SHORT | {"batch_size": 2})
+    with pytest.raises(ValueError, match=r"held-out rows have the same `y`\. Give more rows"):
+        model.fit(X, y, privileged=X)

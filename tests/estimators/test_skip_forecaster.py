@@ -222,6 +222,8 @@ BROKEN[2, 1] = np.nan
         ([TURNS[0][:3]], None, {"fixed_step": 3}, ValueError, "a `fixed_step` of 3 predicts none"),
         (TURNS, ["a", None, "b", None], {}, ValueError, "trajectories 1, 3 are missing"),
         (TURNS, [1.0, np.nan, 0.0, 1.0], {}, ValueError, "trajectories 1 are missing"),
+        (TURNS, ["a", np.nan, "b", "a"], {}, ValueError, "trajectories 1 are missing"),
+        (TURNS, ["1", 1, "b", "a"], {}, ValueError, "labels of one kind"),
         (TURNS, ["a", "b"], {}, ValueError, "one label for each of the 4 trajectories; got 2"),
         (TURNS, ["a"] * 4, {}, ValueError, "at least two classes; all are 'a'"),
         (TURNS, ["a", 1, 2, 3], {}, ValueError, "all text or all numbers"),

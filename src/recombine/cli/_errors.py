@@ -20,11 +20,18 @@ def explain_errors() -> Iterator[None]:
             code = _exit_code(error)
             if code is None:
                 raise
-            print(f"recombine: {error.args[0] if error.args else error}", file=sys.stderr)
+            print(f"recombine: {_sentence(error)}", file=sys.stderr)
             raise SystemExit(code) from None
         except KeyboardInterrupt:
             print("recombine: stopped at once; the last checkpoint is kept", file=sys.stderr)
             raise SystemExit(STOPPED) from None
+
+
+def _sentence(error: Exception) -> str:
+    """Returns what an error says: of the system's own errors the words, and which file it was."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error.args[0] if error.args else error)
 
 
 def _exit_code(error: Exception) -> int | None:

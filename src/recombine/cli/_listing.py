@@ -51,7 +51,7 @@ def print_row(
 ) -> None:
     """Prints everything about one row, and writes its pictures if there is a folder for them."""
     row = find_row(row_id, load_systems(plugins))
-    records = read_records(evidence_folder() if evidence else runs)
+    records = read_records(evidence_folder() if evidence else runs)  # a row need not have been run
     lines = make_lines([row], records)
     _print_row(row, lines, find_studies([row], records), as_json=as_json)
     if pictures is not None:

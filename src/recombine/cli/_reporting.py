@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recombine.cli._printing import print_grid, print_json
+from recombine.cli._records import records_of, say_why_not_judged
 from recombine.experiments import load_systems, match_rows
 from recombine.report import COLUMNS, cells, line_to_json, make_lines, to_markdown
-from recombine.results import evidence_folder, read_records
 
 TERMINAL_COLUMNS = ("row", "paper", "ours", "verdict", "run", "seeds", "time")
 """What fits in 100 characters; the rest is in the other formats."""
@@ -25,7 +25,7 @@ def print_table(
 ) -> None:
     """Prints the table of all rows that match, or only of those that were run."""
     rows = match_rows(pattern, load_systems(plugins))
-    lines = make_lines(rows, read_records(evidence_folder() if evidence else runs))
+    lines = make_lines(rows, records_of(runs, evidence=evidence))
     if only_run:
         lines = [line for line in lines if line.record]
     if as_json:
@@ -36,12 +36,13 @@ def print_table(
         shown = [COLUMNS.index(name) for name in TERMINAL_COLUMNS]
         texts = [cells(line) for line in lines]
         print_grid(TERMINAL_COLUMNS, [tuple(text[i] for i in shown) for text in texts])
+        say_why_not_judged(lines)
 
 
 def write_report(output: Path, *, plugins: Sequence[str] = (), runs: Path, evidence: bool) -> None:
     """Writes the page and says where it is."""
     from recombine.report import write_page  # draws with matplotlib
 
-    records = read_records(evidence_folder() if evidence else runs)
+    records = records_of(runs, evidence=evidence)
     write_page(output, records, systems=load_systems(plugins))
     print(f"report: {output.resolve()}", file=sys.stderr)

@@ -14,7 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._saving import Stored, describe, write_estimator
-from recombine.training import Fit, Interrupted, Learner, NonFiniteError, fit, make_progress
+from recombine.training import (
+    Fit,
+    Interrupted,
+    Learner,
+    NonFiniteError,
+    StopRequest,
+    fit,
+    make_progress,
+)
 
 EVALUATIONS = 50
 """How many points a training curve has, beside its start."""
@@ -51,6 +59,11 @@ class Estimator(BaseEstimator):
                 f"`recombine.load` could not read it back; save it with joblib instead"
             )
         check_is_fitted(self)
+        if _shapes(self._model_template()) != _shapes(self.model_):
+            raise ValueError(
+                f"parameters of {name} were changed after `fit`, and no longer describe what was "
+                f"learned; the file could not be read back. Set them back, or fit again."
+            )
         write_estimator(Path(path), self)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -102,14 +115,18 @@ class Estimator(BaseEstimator):
         """Calls `fit`, and raises what users of estimators expect."""
         name = type(self).__name__
         try:
-            return fit(
-                learner,
-                steps=steps,
-                eval_every=math.ceil(steps / EVALUATIONS),
-                seeds=seeds,
-                progress=make_progress(name) if self.verbose else False,
-                vectorize=vectorize,
-            )
+            with StopRequest() as stop:
+                fitted = fit(
+                    learner,
+                    steps=steps,
+                    eval_every=math.ceil(steps / EVALUATIONS),
+                    seeds=seeds,
+                    progress=make_progress(name) if self.verbose else False,
+                    vectorize=vectorize,
+                )
+            if stop.asked:  # in the last steps: `fit` ended by itself
+                raise KeyboardInterrupt(f"{name} stopped at step {steps} of {steps}")
+            return fitted
         except NonFiniteError as error:
             raise FloatingPointError(
                 f"{name} stopped: the training loss was not finite at step {error.step} of "
@@ -126,11 +143,15 @@ class Estimator(BaseEstimator):
                 raise ValueError(f"`{name}` is not the name of a fitted attribute")
             setattr(self, name, value)
         leaves, structure = jax.tree.flatten(self._model_template())
-        expected = [describe(leaf) for leaf in leaves]
-        found = [describe(leaf) for leaf in stored.model]
+        expected, found = _shapes(leaves), _shapes(stored.model)
         if expected != found:
             raise ValueError(f"its model has the arrays {found}; {expected} were expected")
         self.model_ = jax.tree.unflatten(structure, stored.model)
+
+
+def _shapes(model: PyTree[Any]) -> list[Any]:
+    """Returns what is known of each array of a model without its values."""
+    return [describe(leaf) for leaf in jax.tree.leaves(model)]
 
 
 def draw_seed(random_state: np.random.RandomState) -> int:

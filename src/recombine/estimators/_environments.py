@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.utils import column_or_1d
 
+from recombine.estimators._labels import as_labels, is_missing
 from recombine.methods.agreement import attainable_levels
 
 
@@ -32,7 +33,7 @@ def group_rows(
     No environment is without rows: a category that no row has does not count.
     """
     is_masked = np.ma.getmaskarray(environments) if np.ma.isMA(environments) else np.False_
-    array = np.asarray(environments)
+    array = as_labels(environments)
     if array.ndim == 0:
         raise ValueError(
             f"`environments` must give one label per row of `X`; got a single value, "
@@ -44,7 +45,7 @@ def group_rows(
             f"`environments` must give one label per row of `X`, which has {num_rows}; "
             f"got {len(array)}"
         )
-    if is_masked.any() or any(map(_is_missing, array.tolist())):
+    if is_masked.any() or any(map(is_missing, array.tolist())):
         raise ValueError(
             "`environments` has missing labels (None, NaN or masked); drop those rows, or give "
             "them an environment of their own"
@@ -93,10 +94,3 @@ def _passes(
 ) -> Int[np.ndarray, " length"]:
     num_passes = -(-length // len(rows))
     return np.concatenate([random_state.permutation(rows) for _ in range(num_passes)])[:length]
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas' NA, whose comparisons are NA again
-        return True

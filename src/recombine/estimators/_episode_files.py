@@ -7,7 +7,7 @@ skipped.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,9 @@ def write_episodes(path: str | Path, episodes: Iterable[Any]) -> None:
     Inputs and outputs that are strings stay strings, others become lists of tokens. The file is
     replaced as a whole: when an episode is wrong or writing fails, an older file stays as it was.
     """
-    episodes = list(episodes)
-    parse_episodes(episodes, "episodes")
-    text = "".join(f"{json.dumps(_to_json(episode), ensure_ascii=False)}\n" for episode in episodes)
+    kept = [_as_dict(episode) for episode in episodes]
+    parse_episodes(kept, "episodes")
+    text = "".join(f"{json.dumps(_to_json(episode), ensure_ascii=False)}\n" for episode in kept)
     write_atomically(Path(path), lambda file: file.write(text.encode()))
 
 
@@ -72,14 +72,24 @@ def _read_line(line: bytes, where: str) -> Episode:
     )
 
 
-def _to_json(episode: Any) -> dict[str, Any]:
-    as_dict = (
-        episode
-        if isinstance(episode, dict)
-        else {"support": episode.support, "queries": episode.queries}
-    )
+def _as_dict(episode: Any) -> Any:
+    """Returns an episode with lists in the place of iterators, which can be read only once."""
+    if isinstance(episode, Mapping):
+        return {part: _listed(pairs) for part, pairs in episode.items()}
+    if hasattr(episode, "support") and hasattr(episode, "queries"):
+        return {"support": _listed(episode.support), "queries": _listed(episode.queries)}
+    return episode
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return value
+    return [_listed(one) for one in value]
+
+
+def _to_json(episode: dict[str, Any]) -> dict[str, Any]:
     return {
-        part: [[_sequence(source), _sequence(target)] for source, target in as_dict[part]]
+        part: [[_sequence(source), _sequence(target)] for source, target in episode[part]]
         for part in ("support", "queries")
     }
 

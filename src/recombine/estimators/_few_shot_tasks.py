@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from recombine.estimators._labels import as_labels, is_missing
+
 Predicts = Literal["classes", "numbers"]
 """What a row's target is: a label, or one or several numbers."""
 
@@ -154,7 +156,7 @@ def _check_like(task: ParsedTask, first: ParsedTask, where: str, of_first: str) 
 
 
 def _parse_labels(y: Any, where: str) -> Shaped[np.ndarray, " rows"]:
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"{where} must have one label for each row; got shape {labels.shape}")
     if labels.dtype.kind == "f":
@@ -165,7 +167,7 @@ def _parse_labels(y: Any, where: str) -> Shaped[np.ndarray, " rows"]:
                 f"{where} has labels that are not whole, such as {labels[labels % 1 != 0][0]}; "
                 f'for numbers in the place of classes, set `predicts="numbers"`'
             )
-    if labels.dtype == object and any(label is None or label != label for label in labels):
+    if labels.dtype == object and any(map(is_missing, labels)):
         raise ValueError(f"{where} has labels that are missing")
     return labels
 

@@ -278,7 +278,7 @@ def _raise_with_environments(error: ValueError, X: Any, environments: Any) -> No
     if environments is None:
         raise error
     try:
-        is_broken = np.any(~np.isfinite(np.asarray(X)), axis=1)
+        is_broken = np.any(~np.isfinite(np.asarray(X, np.float64)), axis=1)
         broken = environments_of(is_broken, environments) if is_broken.any() else []
     except (ValueError, TypeError):  # something else is the matter, and `error` says what
         broken = []

@@ -128,8 +128,9 @@ class InvariantClassifier(ClassifierMixin, ClassOutputs, InvariantEstimator):
             return
         for label, rows in zip(self.environments_.tolist(), members, strict=True):
             if (y[rows] == y[rows[0]]).all():
+                [only] = y[rows[:1]].tolist()
                 raise ValueError(
-                    f"environment {label!r} has one class only, {y[rows[0]].item()!r}: nothing "
-                    f"there tells classes apart, and its gradient asks for that class whatever the "
-                    f"row. Join it with another environment, or leave its rows out."
+                    f"environment {label!r} has one class only, {only!r}: nothing there tells "
+                    f"classes apart, and its gradient asks for that class whatever the row. Join "
+                    f"it with another environment, or leave its rows out."
                 )

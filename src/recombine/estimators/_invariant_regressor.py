@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from sklearn.base import RegressorMixin
 
 from recombine.estimators._invariant import InvariantEstimator
-from recombine.estimators._standardizing import measure
+from recombine.estimators._standardizing import as_numbers, measure
 from recombine.methods.agreement import REGRESSION
 
 
@@ -80,7 +80,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         self._forget()
         self._check_parameters()
         X, y = self._checked_data(X, y, environments, y_numeric=True)
-        mean, scale = measure(y.astype(np.float64)[:, None], "`y`")
+        mean, scale = measure(as_numbers(y)[:, None], "`y`")
         self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
         members = self._take_environments(environments, len(X))
         self._train_network(X, y, members)
@@ -93,9 +93,9 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
     def _num_outputs(self) -> int:
         return 1
 
-    def _encode(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+    def _encode(self, y: Shaped[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
         with np.errstate(over="ignore"):
-            encoded = ((y - self.target_mean_) / self.target_scale_).astype(np.float32)
+            encoded = ((as_numbers(y) - self.target_mean_) / self.target_scale_).astype(np.float32)
         if not np.isfinite(encoded).all():
             row = int(np.flatnonzero(~np.isfinite(encoded))[0])
             raise ValueError(f"row {row} of `y` is too far from the training data to be computed")

@@ -46,7 +46,7 @@ def load(path: str | Path) -> Estimator:
     try:
         estimator = ESTIMATORS[stored.class_name](**stored.params)
         estimator._restore(stored)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError, AssertionError) as error:
         raise EstimatorFileError(
             f"{path} does not fit this version's {stored.class_name} (it was written by "
             f"recombine {stored.version}): {error}"

@@ -318,6 +318,13 @@ class MetaSeq2Seq(Estimator):
             for i, group in enumerate(self.permute_words)
         ]
         self._alphabets.inputs.check(groups, "`permute_words`")
+        for i, group in enumerate(groups):
+            if len(group) < 2:
+                raise ValueError(
+                    f"`permute_words`[{i}] has one word only, {' '.join(group)!r}, which cannot "
+                    f"trade places. Put the words of a group into one string, as in "
+                    f'["dax wif lug"], or into a list of their own.'
+                )
         words = [word for group in groups for word in group]
         for word in words:
             if words.count(word) > 1:

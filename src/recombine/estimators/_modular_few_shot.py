@@ -222,7 +222,7 @@ class ModularFewShot(Estimator):
             else (("accuracy", "accuracy", 1.0),),
         )
         # As one of several vectorized seeds, a step would compute tasks of every bucket.
-        self.model_ = self._train(
+        model = self._train(
             learner,
             steps=int(self.steps),
             seed=draw_seed(random_state),
@@ -230,7 +230,8 @@ class ModularFewShot(Estimator):
             remedy=f"Lower `inner_learning_rate` (now {self._settings().rate:g}), "
             f"`learning_rate`, or `inner_steps`.",
         ).model
-        self._look_back(encoded)
+        self.embedding_ = self._look_back(model, encoded)
+        self.model_ = model
         return self
 
     def adapt(self, x: Any, y: Any) -> TaskClassifier | TaskRegressor:
@@ -276,7 +277,9 @@ class ModularFewShot(Estimator):
         check_is_fitted(self)
         enable_compilation_cache()
         encoded = self._known(tasks, "tasks")
-        outputs = self._answer(encoded).outputs
+        answered = self._answer(self.model_, encoded)
+        self._check_converged(answered.losses, answered.finite)
+        outputs = answered.outputs
         if self.classes_ is None:
             asked = np.concatenate([task.y_query for task in encoded])
             return float(r2_score(asked, np.concatenate(outputs)))
@@ -354,20 +357,16 @@ class ModularFewShot(Estimator):
     def _model_template(self) -> Any:
         return eqx.filter_eval_shape(self._program().architecture.make, key=jr.key(0))
 
-    def _look_back(self, encoded: list[ParsedTask]) -> None:
+    def _look_back(self, model: Any, encoded: list[ParsedTask]) -> Any:
         """Adapts to the training tasks once more, for their embeddings and to see that it works."""
-        answered = self._answer(encoded)
-        try:
-            self._check_converged(np.mean(answered.losses, axis=0)[None], answered.finite.all())
-        except ValueError:
-            self._forget()
-            raise
-        self.embedding_ = answered.embedding
+        answered = self._answer(model, encoded)
+        self._check_converged(np.mean(answered.losses, axis=0)[None], answered.finite.all())
+        return answered.embedding
 
-    def _answer(self, encoded: list[ParsedTask]) -> Answered:
+    def _answer(self, model: Any, encoded: list[ParsedTask]) -> Answered:
         return answer_queries(
             self._program(),
-            self.model_,
+            model,
             encoded,
             max_buckets=int(self.max_buckets),
             has_embedding=self._settings().has_embedding,

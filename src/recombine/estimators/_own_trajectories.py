@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
+from recombine.estimators._labels import as_labels, is_missing
 from recombine.estimators._standardizing import Standard, measure
 from recombine.methods.skipping import pad_trajectories
 
@@ -94,16 +95,15 @@ def parse_outcomes(outcomes: Any, num_trajectories: int) -> Shaped[np.ndarray, "
             f"`outcomes` must have one label for each of the {num_trajectories} trajectories; got "
             f"{len(given)}"
         )
-    missing = [number for number, one in enumerate(given) if one is None or one != one]
+    missing = [number for number, one in enumerate(given) if is_missing(one)]
     if missing:
         named = ", ".join(map(str, missing[:5])) + (" and others" if len(missing) > 5 else "")
         raise ValueError(
             f"the outcomes of trajectories {named} are missing. Leave these trajectories out, or "
             f"leave `outcomes` out to learn the motion alone."
         )
-    labels = np.asarray(given)
-    kinds = {isinstance(one, str) for one in given}
-    if labels.ndim != 1 or labels.dtype == object or len(kinds) > 1:
+    labels = as_labels(given)
+    if labels.ndim != 1 or labels.dtype == object:
         raise ValueError("`outcomes` must be labels of one kind, all text or all numbers")
     if len(np.unique(labels)) < 2:
         raise ValueError(f"`outcomes` must have at least two classes; all are {given[0]!r}")

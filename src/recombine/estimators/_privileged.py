@@ -233,6 +233,12 @@ class PrivilegedEstimator(Estimator):
                     learner, steps=int(self.iterations), seeds=seeds, remedy=REMEDY
                 )
             scores[name] = np.asarray(fitted.final["held_out_score"], np.float64)
+            if not np.isfinite(scores[name]).all():
+                raise ValueError(
+                    f"`compare_` cannot judge by {self._score_name}: in one of its splits all "
+                    f"{num_held_out} held-out rows have the same `y`. Give more rows, or leave "
+                    f"`compare_` out."
+                )
         return {
             "scores": scores,
             "score_name": self._score_name,

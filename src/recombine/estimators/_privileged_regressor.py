@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from sklearn.base import RegressorMixin
 
 from recombine.estimators._privileged import PrivilegedEstimator
-from recombine.estimators._standardizing import measure
+from recombine.estimators._standardizing import as_numbers, measure
 from recombine.methods.distillation import NumberLabels
 
 
@@ -67,7 +67,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         self._forget()
         self._check_parameters()
         X, y = self._read(X, y, y_numeric=True)
-        mean, scale = measure(y.astype(np.float64)[:, None], "`y`")
+        mean, scale = measure(as_numbers(y)[:, None], "`y`")
         self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
         self._learn(X, y, privileged)
         return self
@@ -82,5 +82,5 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     def _num_outputs(self) -> int:
         return 1
 
-    def _encode(self, y: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
-        return ((y - self.target_mean_) / self.target_scale_).astype(np.float32)
+    def _encode(self, y: Shaped[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+        return ((as_numbers(y) - self.target_mean_) / self.target_scale_).astype(np.float32)

@@ -210,8 +210,9 @@ class SkipForecaster(Estimator):
         self.model_evaluations_ = int(state.model_evaluations)
         is_known = np.arange(len(state.counts)) < state.step
         self.depth_ = int(evaluation_depth(jnp.asarray(state.counts), jnp.asarray(is_known)))
-        self.model_ = Forecasting(state.model, state.reader)
-        self.matched_steps_ = self._follow(data)
+        model = Forecasting(state.model, state.reader)
+        self.matched_steps_ = self._follow(model, data)
+        self.model_ = model
         return self
 
     def rollout(self, x0: Any, max_steps: int) -> Shaped[np.ndarray, "..."]:
@@ -343,11 +344,13 @@ class SkipForecaster(Estimator):
             None if reader is None else eqx.filter_eval_shape(reader, jr.key(0)),
         )
 
-    def _follow(self, data: Trajectories) -> list[Int[np.ndarray, " predictions"]]:
+    def _follow(
+        self, model: Forecasting, data: Trajectories
+    ) -> list[Int[np.ndarray, " predictions"]]:
         found = []
         for block, count in _blocks(np.arange(len(data.lengths))):
             batch = data.batch(jnp.asarray(block))
-            rollout = follow(self.model_.dynamics, batch, self._skips(), self._frame_loss())
+            rollout = follow(model.dynamics, batch, self._skips(), self._frame_loss())
             found += [row[row >= 0] for row in np.asarray(rollout.matched).T[:count]]
         return found
 

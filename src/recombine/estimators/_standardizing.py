@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 
 class Standard(NamedTuple):
@@ -16,6 +16,14 @@ class Standard(NamedTuple):
         """Returns the table in single precision; what is too far away becomes infinite."""
         with np.errstate(over="ignore"):
             return ((table - self.mean) / self.scale).astype(np.float32)
+
+
+def as_numbers(y: Shaped[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+    """Returns the targets of a regression as numbers; text that reads as a number is one."""
+    try:
+        return y.astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"`y` must be numbers ({error})") from error
 
 
 def measure(table: Float[np.ndarray, "rows columns"], name: str) -> Standard:

@@ -2,7 +2,7 @@
 
 import difflib
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from recombine.experiments._row import Row, System
 from recombine.experiments.agreement import AGREEMENT
@@ -34,9 +34,7 @@ def match_rows(pattern: str = "*", systems: Mapping[str, System] | None = None) 
         if fnmatch.fnmatchcase(row.id, pattern) or row.id.startswith(pattern.rstrip("/") + "/")
     ]
     if not chosen:
-        ids = [row.id for row in rows]
-        nearest = difflib.get_close_matches(pattern, ids, cutoff=0.4) or ids[:5]
-        raise LookupError(f"no row matches {pattern!r}; try {', '.join(nearest)}")
+        raise LookupError(f"no row matches {pattern!r}; {_suggestion(pattern, rows)}")
     return chosen
 
 
@@ -45,7 +43,10 @@ def find_row(row_id: str, systems: Mapping[str, System] | None = None) -> Row:
     rows = match_rows("*", systems)
     row = next((row for row in rows if row.id == row_id), None)
     if row is None:
-        ids = [row.id for row in rows]
-        nearest = difflib.get_close_matches(row_id, ids, cutoff=0.4) or ids[:5]
-        raise LookupError(f"no row is called {row_id!r}; try {', '.join(nearest)}")
+        raise LookupError(f"no row is called {row_id!r}; {_suggestion(row_id, rows)}")
     return row
+
+
+def _suggestion(wanted: str, rows: Sequence[Row]) -> str:
+    nearest = difflib.get_close_matches(wanted, [row.id for row in rows], cutoff=0.4)
+    return f"try {', '.join(nearest)}" if nearest else "`recombine list` prints them all"

@@ -41,6 +41,8 @@ def change_settings(variant: Variant, changes: Sequence[str]) -> tuple[Variant, 
         name, equals, value = text.partition("=")
         if not equals:
             raise SettingsError(f"a setting is written key=value; got {text!r}")
+        if name == "seeds":
+            raise SettingsError(f"the number of seeds is not a setting; use --seeds {value or 'N'}")
         if name not in known:
             nearest = difflib.get_close_matches(name, known) or sorted(known)
             raise SettingsError(f"there is no setting {name!r}; try {', '.join(nearest)}")

@@ -1,5 +1,6 @@
 """Final values of all rows of a group beside each other: a line for each, a dot for each seed."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from recombine.report._lines import Line
 
 LABEL_INCHES, PANEL_INCHES, ROW_INCHES = 2.6, 2.6, 0.24
 """The width of the names, the width of a panel, the height of a row."""
+
+LABEL_WIDTH = 33
+"""Letters below a panel, in one line."""
 
 
 class DrawnChart(NamedTuple):
@@ -32,7 +36,7 @@ def draw_charts(charts: Sequence[Chart], lines: Sequence[Line], *, name: str) ->
             continue
         size = (
             LABEL_INCHES + PANEL_INCHES * len(chart.panels),
-            0.7 + ROW_INCHES * len(shown),
+            0.9 + ROW_INCHES * len(shown),
         )
         svg = draw_svg(
             lambda axes, chart=chart, shown=shown: draw_chart(axes, chart, shown),
@@ -60,6 +64,8 @@ def draw_chart(axes: Any, chart: Chart, lines: Sequence[Line]) -> None:
 
 
 def _draw_panel(axes: Any, panel: Panel, lines: Sequence[Line]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     scale = 100 if panel.metric.percent else 1
     if panel.log:
         axes.set_xscale("log")
@@ -78,7 +84,10 @@ def _draw_panel(axes: Any, panel: Panel, lines: Sequence[Line]) -> None:
         if len(floor):
             axes.plot([np.mean(floor) * scale], [place], "o", color=PALETTE[1], fillstyle="none",
                       markersize=5)  # fmt: skip
-    axes.set_xlabel(panel.metric.label + (", %" if panel.metric.percent else ""))
+    if not panel.log:
+        axes.xaxis.set_major_locator(MaxNLocator(4))  # more run together
+    label = panel.metric.label + (", %" if panel.metric.percent else "")
+    axes.set_xlabel(textwrap.fill(label, LABEL_WIDTH))
 
 
 def _shown(lines: Sequence[Line], chart: Chart) -> list[Line]:

@@ -14,6 +14,9 @@ from recombine.report._lines import Line
 MAX_POINTS = 300
 """Drawn per curve; more could not be told apart."""
 
+DECADES = 30.0
+"""Values so many times apart are drawn on a logarithmic axis."""
+
 DASHES = ("none", "5 2", "1.5 1.5", "6 1.5 1.5 1.5")
 """In SVG's notation. Neighbours differ in colour and in dash, for those who see no colour."""
 
@@ -100,15 +103,23 @@ def read_curves(lines: Sequence[Line]) -> list[Curve]:
 
 
 def draw_curves(curves: Sequence[Curve], *, name: str) -> list[CurveFigure]:
-    """Draws a figure for every metric that the rows name and at least one of them recorded."""
-    named: dict[tuple[str, str], Metric] = {}
+    """Draws a figure for every metric that the rows name and at least one of them recorded.
+
+    Rows that mean different things by one name do not share a figure.
+    """
+    named: dict[tuple[str, str, bool, str], Metric] = {}
     for curve in curves:
-        for metric in (curve.line.row.metric, *curve.line.row.also):
-            named.setdefault((metric.name, _over(metric)), metric)
+        for metric in _metrics(curve):
+            key = metric.name, metric.label, metric.percent, _over(metric)
+            named.setdefault(key, metric)
     figures = []
     for metric in named.values():
         needed = {metric.name, _over(metric) or metric.name}
-        shown = [curve for curve in curves if needed <= set(curve.metrics)]
+        shown = [
+            curve
+            for curve in curves
+            if needed <= set(curve.metrics) and not _means_another(curve, metric)
+        ]
         if shown:
             svg = draw_svg(
                 lambda axes, metric=metric, shown=shown: _draw_metric(axes, metric, shown),
@@ -139,6 +150,18 @@ def thinned(count: int) -> Int[np.ndarray, " points"]:
     return np.unique(np.linspace(0, count - 1, min(count, MAX_POINTS)).round().astype(int))
 
 
+def _metrics(curve: Curve) -> tuple[Metric, ...]:
+    return curve.line.row.metric, *curve.line.row.also
+
+
+def _means_another(curve: Curve, metric: Metric) -> bool:
+    """Whether the row of a curve calls something else by the metric's name."""
+    same = [one for one in _metrics(curve) if one.name == metric.name]
+    return bool(same) and all(
+        (one.label, one.percent) != (metric.label, metric.percent) for one in same
+    )
+
+
 def _over(metric: Metric) -> str:
     """Returns the name of what a metric is drawn against; empty for the step."""
     return metric.over.name if metric.over else ""
@@ -148,6 +171,9 @@ def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     scale = 100 if metric.percent else 1
+    is_log = not metric.percent and _spans_decades(metric, curves)
+    if is_log:
+        axes.set_yscale("log")
     for curve in curves:
         kept = thinned(len(curve.steps))
         steps = curve.steps[kept]
@@ -157,6 +183,8 @@ def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
         low, high = mean - spread, mean + spread
         if metric.percent:  # a share cannot leave its range
             low, high = np.maximum(low, 0), np.minimum(high, 100)
+        elif is_log:
+            low = np.maximum(low, mean / 100)  # zero has no place on such an axis
         color = curve.pen.color
         axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
         axes.plot(steps, mean, color=color, linestyle=curve.pen.line_style)
@@ -168,13 +196,28 @@ def _draw_metric(axes: Any, metric: Metric, curves: Sequence[Curve]) -> None:
     axes.grid(axis="y", color="black", alpha=0.12, linewidth=0.6)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
+    if is_log:
+        axes.set_ylim(bottom=_means(metric, curves).min() / 1.5)  # a wide band may reach lower
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(6))
     few = axes.get_xlim()[1] >= 1e6  # long numbers need room
     axes.xaxis.set_major_locator(MaxNLocator(4 if few else 6, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
     if metric.percent:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g} %"))
     axes.set_xlabel(metric.over.label if metric.over else "step")
+
+
+def _spans_decades(metric: Metric, curves: Sequence[Curve]) -> bool:
+    """Whether the means are so far apart that on a linear axis the small ones lie on one line."""
+    known = _means(metric, curves)
+    return bool(len(known)) and bool(known.min() > 0) and bool(known.max() > DECADES * known.min())
+
+
+def _means(metric: Metric, curves: Sequence[Curve]) -> Float[np.ndarray, " points"]:
+    """Returns the means of all curves at all steps, as far as they are numbers."""
+    means = np.concatenate([mean_and_spread(curve.metrics[metric.name])[0] for curve in curves])
+    return means[np.isfinite(means)]
 
 
 def _describe(metric: Metric, curves: Sequence[Curve]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recombine.report._lines import Line, Summary
-from recombine.report._tables import summary_text
+from recombine.report._tables import signed_text, summary_text
 from recombine.results import Record
 
 TONES = {
@@ -115,9 +115,7 @@ class Entry:
     def _difference_text(self) -> str:
         if self.difference is None:
             return "–"
-        scale, digits = (100, 2) if self.line.row.metric.percent else (1, 4)
-        text = f"{self.difference * scale:+.{digits}f}".replace("-", "−")
-        return "0" if not text.strip("+−0.") else text
+        return signed_text(self.difference, self.line.row.metric)
 
 
 def duration(seconds: float) -> str:

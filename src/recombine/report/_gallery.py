@@ -61,7 +61,7 @@ def save_pictures(lines: Sequence[Line], folder: Path) -> list[Path]:
     """Writes pictures as PNG and animations as GIF files, named by row and title.
 
     Beside what the preferred runs left, rows that can show their task without a run do so. Returns
-    where the files are.
+    where the files are. Raises `OSError` where they cannot be written; the message says why.
     """
     files: dict[str, bytes] = {}
 
@@ -86,10 +86,14 @@ def save_pictures(lines: Sequence[Line], folder: Path) -> list[Path]:
                 draw(row, picture, arrays)
             for animation in row.sample.animations:
                 animate(row, animation, arrays)
-    if files:
-        folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_atomically(folder / name, lambda file, content=content: file.write(content))
+    try:
+        if files:
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_atomically(folder / name, lambda file, content=content: file.write(content))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"pictures cannot be written to {folder}: {reason}") from error
     return [folder / name for name in files]
 
 

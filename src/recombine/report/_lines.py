@@ -5,7 +5,7 @@ A verdict follows the rule that the row states; nothing is judged by eye.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,13 +79,32 @@ def changes(row: Row, record: Record) -> dict[str, Any]:
     """Returns the settings in which a run differs from its row as it stands now.
 
     What somebody changed for a run may be what the row says today; and a row may have changed since
-    a run was made by it. A setting that the one knows and the other does not is left out.
+    a run was made by it. A setting that is younger than the run had its default there; one that the
+    row no longer knows is left out.
     """
     variant = row.variant(record.variant)
     now = json.loads(json.dumps({**asdict(variant.config), "steps": variant.steps}))
-    ran = {**record.config, "steps": record.steps}
+    ran = {**_with_defaults(record.config, variant.config), "steps": record.steps}
     asked = {name: record.changed[name] for name in record.changed if name not in now}
     return asked | _different(ran, now)
+
+
+def _with_defaults(ran: dict[str, Any], config: Any) -> dict[str, Any]:
+    """Adds the defaults of settings that a record does not have; in settings within settings, too.
+
+    A setting without a default stays missing.
+    """
+    filled = dict(ran)
+    for field in fields(config):
+        if field.name not in ran and field.default is not MISSING:
+            filled[field.name] = json.loads(json.dumps(_plain(field.default)))
+        elif is_dataclass(inner := getattr(config, field.name)) and field.name in ran:
+            filled[field.name] = _with_defaults(ran[field.name], inner)
+    return filled
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _different(ran: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

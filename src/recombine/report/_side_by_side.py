@@ -15,7 +15,7 @@ import numpy as np
 from recombine.experiments import Metric
 from recombine.report._bootstrap import LEVEL, Difference, difference_of_means
 from recombine.report._lines import Line, Summary
-from recombine.report._tables import summary_text
+from recombine.report._tables import signed_text, summary_text
 from recombine.results import Record, studied_row
 
 
@@ -161,9 +161,9 @@ def _cells(metric: Metric, run: Compared) -> tuple[str, ...]:
         return (*mine, "reference", "", "")
     interval = "none"
     if apart.low is not None and apart.high is not None:
-        interval = f"{_signed(apart.low, metric)} to {_signed(apart.high, metric)}"
+        interval = f"{signed_text(apart.low, metric)} to {signed_text(apart.high, metric)}"
     how = f"{apart.pairs} pair{'s' if apart.pairs != 1 else ''}" if apart.is_paired else "unpaired"
-    return (*mine, _signed(apart.mean, metric), interval, how)
+    return (*mine, signed_text(apart.mean, metric), interval, how)
 
 
 def _metric(lines: Sequence[Line], name: str | None) -> Metric:
@@ -260,10 +260,3 @@ def _difference_to_json(difference: Difference | None) -> dict[str, Any] | None:
         return None
     kept = ("mean", "low", "high", "pairs")
     return {name: getattr(difference, name) for name in kept} | {"paired": difference.is_paired}
-
-
-def _signed(value: float, metric: Metric) -> str:
-    """Writes a difference in the unit of the table, with its sign; percentage points for shares."""
-    scale, digits = (100, 2) if metric.percent else (1, 4)
-    text = f"{value * scale:+.{digits}f}".replace("-", "−")
-    return "0" if not text.strip("+−0.") else text

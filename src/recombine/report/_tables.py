@@ -1,10 +1,17 @@
 """Lines as JSON, as Markdown, and as short texts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from recombine.experiments import Metric
 from recombine.report._lines import Line, Summary
+
+SMALL = 1e-3
+"""Numbers below have an exponent."""
+
+NEGLIGIBLE = 1e-5
+"""A spread so small beside its mean is rounding: its digits are not shown."""
 
 COLUMNS = ("row", "method", "metric", "paper", "ours", "verdict", "run", "seeds", "device", "time")
 """The heads of a table, in order; `cells` gives the texts below them."""
@@ -57,9 +64,32 @@ def to_markdown(lines: Sequence[Line]) -> str:
 
 
 def summary_text(summary: Summary | None, metric: Metric) -> str:
-    """Returns the mean and, where known, the spread: `99.95 ± 0.08 %`."""
+    """Returns the mean and, where known, the spread: `99.95 ± 0.08 %`.
+
+    Shares have two decimals. Other numbers have four, and more where two digits of the spread, or
+    three of a mean without one, need them; very small ones have an exponent.
+    """
     if summary is None or summary.mean is None:
         return "–"
-    scale, digits, unit = (100, 2, " %") if metric.percent else (1, 4, "")
-    spread = "" if summary.sd is None else f" ± {summary.sd * scale:.{digits}f}"
-    return f"{summary.mean * scale:.{digits}f}{spread}{unit}"
+    mean, sd = summary.mean, summary.sd
+    if metric.percent:
+        return f"{mean * 100:.2f}" + ("" if sd is None else f" ± {sd * 100:.2f}") + " %"
+    if 0 < max(abs(mean), sd or 0) < SMALL:
+        return f"{mean:.2e}" + ("" if sd is None else f" ± {sd:.1e}")
+    digits = 4
+    if sd is None and mean:
+        digits = max(digits, 2 - _order(mean))
+    elif sd and sd > NEGLIGIBLE * abs(mean):
+        digits = max(digits, 1 - _order(sd))
+    return f"{mean:.{digits}f}" + ("" if sd is None else f" ± {sd:.{digits}f}")
+
+
+def signed_text(value: float, metric: Metric) -> str:
+    """Writes a difference with its sign, in percentage points for shares: `+1.20`, `−3.2e-05`."""
+    text = f"{value * 100:+.2f}" if metric.percent else f"{value:+.3g}"
+    return "0" if not text.strip("+-0.") else text.replace("-", "−", 1 if value < 0 else 0)
+
+
+def _order(value: float) -> int:
+    """Returns the power of ten of a number's first digit."""
+    return math.floor(math.log10(abs(value)))

@@ -130,7 +130,12 @@ class RunFolder:
 
 
 def read_records(runs: str | Path) -> list[tuple[RunFolder, Record]]:
-    """Reads all records below a folder; what is not a record is named in a `RecordWarning`."""
+    """Reads all records below a folder; what is not a record is named in a `RecordWarning`.
+
+    A folder that does not exist has none. Raises `RunsFolderError` where a file is in its place.
+    """
+    if Path(runs).is_file():
+        raise RunsFolderError(f"{runs} is a file; the folder of all runs was expected")
     found = []
     for path in sorted(Path(runs).rglob(RECORD)):
         folder = RunFolder(path.parent)

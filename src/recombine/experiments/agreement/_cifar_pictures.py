@@ -28,6 +28,6 @@ def draw_kept(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
     axes.set_yticks(range(len(LAYERS)), LAYERS, fontsize=7)
     axes.set_xticks([])
     axes.set_xlabel("training", fontsize=7.5)
-    axes.set_title("the share of each layer's gradient that passes the mask", fontsize=7.5)
+    axes.set_title("gradient that passes the mask", fontsize=7.5)
     bar = axes.figure.colorbar(image, ax=axes, ticks=[-3, -2, -1, 0], fraction=0.05, pad=0.02)
     bar.ax.set_yticklabels(["≤ 0.1%", "1%", "10%", "100%"], fontsize=7)

@@ -63,7 +63,7 @@ def draw_search(axes: Any, arrays: Mapping[str, np.ndarray]) -> None:
     axes.axhline(50, color="black", alpha=0.3, linewidth=0.6)
     axes.set_ylim(0, 105)
     axes.set_xlabel(f"{len(test)} trials, sorted")
-    axes.set_title("accuracy in %: test full, training hollow, diverged crossed", fontsize=7.5)
+    axes.set_title("accuracy, %: ● test, ○ training, × diverged", fontsize=7.5)
     axes.text(0.02, 0.02, _describe(arrays, int(np.argmax(test))), fontsize=6, va="bottom",
               transform=axes.transAxes)  # fmt: skip
 

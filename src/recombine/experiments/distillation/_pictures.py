@@ -94,7 +94,7 @@ def draw_sizes(axes: Any, arrays: Arrays) -> None:
     axes.set_ylim(45, 101)
     axes.set_xlabel("training examples")
     axes.set_ylabel("accuracy, %")
-    axes.legend(frameon=False, fontsize=7)
+    axes.legend(frameon=False, fontsize=7, loc="lower right")  # curves are at chance or above
 
 
 def draw_gates(axes: Any, arrays: Arrays) -> None:

@@ -121,15 +121,15 @@ TINY_NOTE = "for tests: too small to show anything"
 
 OOD_LOSS = Metric("ood_loss", "loss, unseen combinations", higher_is_better=False, percent=False)
 OOD_RELATIVE = Metric(
-    "ood_relative", "of a constant's loss, unseen combinations", higher_is_better=False
+    "ood_relative", "share of a constant's loss, unseen combinations", higher_is_better=False
 )
 TEST_RELATIVE = Metric(
-    "test_relative", "of a constant's loss, trained combinations", higher_is_better=False
+    "test_relative", "share of a constant's loss, trained combinations", higher_is_better=False
 )
 OOD_ACCURACY = Metric("ood_accuracy", "accuracy, unseen combinations")
 TEST_ACCURACY = Metric("test_accuracy", "accuracy, trained combinations")
 ALL_CORRECT = Metric("ood_all_correct", "whole demonstrations right, unseen combinations")
-OOD_RETURN = Metric("ood_return", "of the expert's return, unseen combinations")
+OOD_RETURN = Metric("ood_return", "share of the expert's return, unseen combinations")
 
 PREFERENCE_CHART = (Panel(OOD_LOSS, floor="ood_constant_loss"), Panel(OOD_RETURN))
 GOALS_CHART = (Panel(OOD_ACCURACY, floor="test_accuracy"), Panel(OOD_RETURN))

@@ -16,6 +16,9 @@ SCAN_WORDS = (
 )
 SCAN_ACTIONS = ("WALK", "LOOK", "RUN", "JUMP", "LTURN", "RTURN")  # as the paper spells them
 
+ROW_INCHES = 0.13
+"""The height that the name of a step needs."""
+
 
 def draw_attention(
     axes: Any, arrays: Mapping[str, np.ndarray], *, words: tuple[str, ...], actions: tuple[str, ...]
@@ -46,7 +49,9 @@ def draw_attention(
         framed = ["<SOS>", *query] if weights.shape[1] > arrays["query_inputs"].shape[1] else query
         panels.append((weights[:, : len(framed)], answer, framed, "the query"))
     axes.axis("off")
-    figure.set_size_inches(3.6, 3.2 * max(len(panels), 1))
+    longest = max((len(rows) for _, rows, _, _ in panels), default=0)
+    height = max(3.2, ROW_INCHES * longest)  # long answers need room for their names
+    figure.set_size_inches(3.6, height * max(len(panels), 1))
     for place, (weights, rows, columns, title) in enumerate(panels):
         panel = figure.add_subplot(len(panels), 1, place + 1)
         panel.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
