@@ -1,8 +1,11 @@
+import errno
 import json
 
 import pytest
 
+from made_up import folder_of, make_record
 from recombine.cli import main
+from recombine.cli._errors import explain_errors
 from recombine.experiments import match_rows
 
 SMALL = {
@@ -80,6 +83,8 @@ def test_run_then_table_then_report(capsys, tmp_path):
         (["run", "ilc/synthetic/basline"], "try ilc/synthetic/baseline"),
         (["run", "ilc/synthetic/baseline", "ilc/synthetic/basline"], "try ilc/synthetic/baseline"),
         (["show", "nothing"], "no row is called 'nothing'"),
+        (["list", "zzz"], "no row matches 'zzz'; `recombine list` prints them all"),
+        (["run", "ilc/synthetic/baseline", "--set", "seeds=3"], "use --seeds 3"),
         (["run", "ilc/synthetic/baseline", "--set", "tresh=1"], "there is no setting 'tresh'"),
         (["run", "ilc/synthetic/baseline", "--set", "batch_size=x"], "`batch_size`"),
         (["run", "ilc/synthetic/baseline", "--set", "threshold=1.2"], "`threshold`"),
@@ -101,6 +106,38 @@ def test_bad_usage_exits_with_2_and_says_why(capsys, tmp_path, arguments, messag
     assert message in err
     assert out == ""
     assert not list(tmp_path.iterdir()), "bad usage must leave nothing behind"
+
+
+@pytest.mark.parametrize("command", [["table"], ["report", "-o", "page.html"]])
+def test_a_runs_folder_that_is_not_there_is_said(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = call(capsys, *command, "--runs", "nowhere")
+    assert code == 0
+    assert "there is no folder nowhere: nothing has been run there" in err
+    (tmp_path / "file").write_text("in the way")
+    code, _, err = call(capsys, *command, "--runs", "file")
+    assert code == 2
+    assert "file is a file; the folder of all runs was expected" in err
+
+
+def test_the_table_says_what_an_unjudged_row_waits_for(capsys, tmp_path):
+    final = {"test_accuracy": (0.5, 0.5, 0.5), "train_accuracy": (1.0, 1.0, 1.0)}
+    folder_of(tmp_path, make_record("ilc/synthetic/baseline", final=final))
+    _, out, _ = call(capsys, "table", "ilc/synthetic/baseline", "--runs", str(tmp_path))
+    assert "not judged: ilc/synthetic/baseline (quick): " in out
+    assert "ilc/synthetic/and-mask must be run in the same variant to compare with" in out
+
+
+def test_errors_of_the_system_are_words(capsys, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    shown = ["show", "asi/room-runner/asi", "--runs", str(tmp_path / "runs")]
+    code, _, err = call(capsys, *shown, "--pictures", str(tmp_path / "file"))
+    assert code == 1
+    assert f"pictures cannot be written to {tmp_path / 'file'}: File exists" in err
+    with pytest.raises(SystemExit) as stopped, explain_errors():
+        raise OSError(errno.ENOSPC, "No space left on device", "place")
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == "recombine: No space left on device: place\n"
 
 
 def test_an_unwritable_runs_folder_exits_with_2(capsys, tmp_path):

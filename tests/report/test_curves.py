@@ -3,6 +3,8 @@
 import re
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
 
 from recombine.experiments import find_row, match_rows
 from recombine.report import make_lines
@@ -10,6 +12,7 @@ from recombine.report._curves import (
     DASHES,
     MAX_POINTS,
     Pen,
+    _draw_metric,
     draw_curves,
     mean_and_spread,
     read_curves,
@@ -89,6 +92,29 @@ def test_a_figure_takes_its_colours_from_the_page_and_says_what_it_shows(write_r
         "test accuracy over training steps. AND-mask: full, 2 seeds, ends at 75.0 %."
     )
     assert ">step</text>" in figure.svg  # text stays text
+
+
+def test_rows_that_mean_different_things_by_one_name_have_figures_of_their_own(write_run, tmp_path):
+    for row in ("ilc/theory/prop1", "ilc/theory/prop3-printed"):
+        write_run(row, curves={"violations": np.array([[0.0], [0.5]])})
+    lines = make_lines(match_rows("ilc/theory/prop*"), read_records(tmp_path / "runs"))
+    figures = draw_curves(read_curves(lines), name="theory")
+    titles = [(figure.metric.label, figure.metric.percent) for figure in figures]
+    assert titles == [
+        ("steps that break the inequality", False),
+        ("pairs that break the bound", True),
+    ]
+
+
+@pytest.mark.parametrize(("first", "is_log"), [(0.088, True), (0.004, False), (0.0, False)])
+def test_errors_that_fall_by_decades_have_a_logarithmic_axis(write_run, tmp_path, first, is_log):
+    values = np.array([[first], [0.0015]])
+    write_run("ldt/mujoco/hopper/ldt", curves={"best_test_squared_error": values})
+    lines = make_lines([find_row("ldt/mujoco/hopper/ldt")], read_records(tmp_path / "runs"))
+    curves = read_curves(lines)
+    axes = Figure().subplots()
+    _draw_metric(axes, curves[0].line.row.metric, curves)
+    assert axes.get_yscale() == ("log" if is_log else "linear")
 
 
 def test_one_evaluation_is_seen_too(write_run, tmp_path):

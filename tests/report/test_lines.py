@@ -86,6 +86,17 @@ def test_settings_within_settings_are_compared_one_by_one(tmp_path):
     assert changes(row, other) == {"base": {"hidden": [4]}}
 
 
+def test_a_setting_younger_than_a_run_had_its_default_there():
+    row = find_row("ldt/mujoco/walker2d/ldt")
+    record = make_record(row=row.id, variant="full")
+    assert record.config["longest_meta_gradient"] == 3.0
+    old = {name: value for name, value in record.config.items() if name != "ascending"}
+    assert changes(row, dataclasses.replace(record, config=old)) == {}  # the row has the default
+    del old["longest_meta_gradient"]
+    older = dataclasses.replace(record, config=old)
+    assert changes(row, older) == {"longest_meta_gradient": None}
+
+
 def test_a_run_by_other_settings_is_no_baseline(tmp_path):
     final = {"test_accuracy": (0.5, 0.52, 0.51), "train_accuracy": (1.0, 1.0, 1.0)}
     folder_of(tmp_path, make_record(row=PLAIN.id, changed={"l2": 0.5}, final=final))

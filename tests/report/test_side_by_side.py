@@ -70,7 +70,7 @@ def test_another_reference_can_be_named_by_row_or_folder(tmp_path):
 
 
 def test_runs_of_one_row_are_told_apart(tmp_path):
-    changed = run_of(tmp_path, AND_MASK, LOW, changed={"threshold": 0.5}, config={"threshold": 0.5})
+    changed = run_of(tmp_path, AND_MASK, LOW, changed={"threshold": 0.5})
     found = compare_runs([run_of(tmp_path, AND_MASK, HIGH), changed])
     first, second = found.runs
     assert first.label != second.label
