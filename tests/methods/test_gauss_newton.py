@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import optax
 import pytest
 
 from recombine.methods.hypernetworks import (
@@ -103,3 +104,14 @@ def test_what_it_cannot_do_is_refused():
         MetaLearner(Source(), STUDENT, HardLabels(), inner)  # pyright: ignore
     with pytest.raises(TypeError, match="needs slopes"):
         inner.transformation()
+
+
+@pytest.mark.parametrize(("order", "is_plain"), [("first", True), ("second", False)])
+def test_adam_has_a_constant_under_its_root_only_where_derivatives_go_through_it(order, is_plain):
+    inner = InnerLoop(0.02, optimizer="adam", order=order)
+    gradient = jnp.float32(1e-6)  # far below the square root of the constant
+    plain, ours = optax.adam(0.02), inner.transformation()
+    expected, _ = plain.update(gradient, plain.init(gradient), gradient)
+    found, _ = ours.update(gradient, ours.init(gradient), gradient)
+    assert float(expected) == pytest.approx(-0.02, rel=0.02)
+    assert (float(found) == pytest.approx(float(expected), rel=1e-5)) == is_plain

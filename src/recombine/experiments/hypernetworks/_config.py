@@ -97,6 +97,7 @@ class HyperteacherConfig:
     outer_decays: bool = False  # whether the rate falls to nearly nothing, along a cosine
     weight_decay: NotNegative = 1e-2
     clip_norm: Rate | None = 1.0
+    clip_tasks: Rate | None = None  # of each task's gradient, before their mean; not published
     num_tasks: Count = 128
     num_measured: Count = 1024
     chunk_size: Count = 128

@@ -36,6 +36,9 @@ from recombine.tasks.preference_grid import PreferenceGrid, make_preference_grid
 WATCHED = ("valid", "test", "ood")
 """The sets that are measured during training."""
 
+LEAST_RETURN = 0.01
+"""Of the expert, on average; a share of less says nothing."""
+
 Metrics = dict[str, Float[Array, ""]]
 
 
@@ -86,9 +89,10 @@ class GridLearner(eqx.Module):
     """A meta-learner that is also let loose in the grid world it learns about.
 
     `final` adds, for `test` and `ood`, the return of the adapted agent as a share of the expert's:
-    both play the same scenes. Where values are learned it adds the loss of the best constant
-    prediction, which differs between seeds by a factor of three, and the loss relative to it.
-    Latents are not decoded from MAML's networks: half a million numbers for each of 2,048 tasks.
+    both play the same scenes. It is no number where the expert earns next to nothing. Where values
+    are learned it adds the loss of the best constant prediction, which differs between seeds by a
+    factor of three, and the loss relative to it. Latents are not decoded from MAML's networks: half
+    a million numbers for each of 2,048 tasks.
     """
 
     meta: MetaLearner
@@ -113,7 +117,8 @@ class GridLearner(eqx.Module):
         tasks, _, ours, experts = self._play(state, names, self.num_played)
         for number, name in enumerate(names):
             earned, possible = jnp.sum(ours.rewards[number]), jnp.sum(experts.rewards[number])
-            metrics[f"{name}_return"] = earned / jnp.maximum(possible, 1e-6)
+            is_worth_playing = possible > LEAST_RETURN * self.num_played
+            metrics[f"{name}_return"] = jnp.where(is_worth_playing, earned / possible, jnp.nan)
             if isinstance(self.meta.objective, SquaredError):
                 query = jax.tree.map(lambda leaf: leaf[number], tasks.query)  # noqa: B023
                 floor = constant_loss(query, ours.rewards.shape[-1])

@@ -230,15 +230,19 @@ def _rows(experiment: str, support: str, learners: tuple[str, ...]) -> tuple[str
 
 # --- preferences -------------------------------------------------------------------------------
 
-LEARNED = AtMost(1.0, metric=TEST_RELATIVE.name)
-"""Training worked: on trained combinations it beats a constant."""
+HALF = 0.5
+"""Of the loss of one constant for all tasks; an untrained network that adapts its last layer, or an
+output bias, comes close to the whole of it."""
+
+LEARNED = AtMost(HALF, metric=TEST_RELATIVE.name)
+"""Training worked: on trained combinations it is far better than a constant."""
 
 
 def _compositional_preference(learner: str) -> Row:
     config = PREFERENCE_PUBLISHED[learner]
     if learner in HNETS:
         rivals = _rows(PREFERENCE, "compositional", MONOLITHIC)
-        rule: Rule = AllOf((BelowEach(rivals), AtMost(1.0, metric=OOD_RELATIVE.name)))
+        rule: Rule = AllOf((BelowEach(rivals), AtMost(HALF, metric=OOD_RELATIVE.name)))
         claim = (
             f"A {NAMES[learner]} that was shown three quarters of all combinations of preferences "
             f"values actions under the others better than networks without modules."

@@ -114,6 +114,7 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         learning_rate=config.outer_rate,
         weight_decay=config.weight_decay,
         clip_norm=config.clip_norm,
+        clip_tasks=config.clip_tasks,
         decay_steps=steps if config.outer_decays else None,
     )
     meta = MetaLearner(

@@ -125,30 +125,27 @@ class MetaLearner(eqx.Module):
         task_key, adapt_key = jr.split(key)
         trained, frozen = split_frozen(state.model)
 
-        def batch_loss(trained: Any) -> tuple[Float[Array, ""], tuple[Any, Any, Any]]:
+        def task_loss(trained: Any, task: Any, key: PRNGKeyArray) -> tuple[Any, tuple[Any, ...]]:
             whole = eqx.combine(trained, frozen)
             model = self._in_precision(whole)
-
-            def one(task: Any, key: PRNGKeyArray) -> tuple[Any, Any, Any]:
-                adapted, features = self._adapt(model, state.world, task, key)
-                outputs = model.predict(adapted.params, features)
-                query = task.query
-                loss = self.objective.loss(outputs, query.targets, query.weights)
-                finite = adapted.finite & jnp.isfinite(loss)
-                if self.distillation is None:
-                    return loss, finite, None
-                lesson = give_lesson(self.distillation, whole, self.objective, task, key=key)
-                return loss, finite & lesson.finite & jnp.isfinite(lesson.loss), lesson
-
-            losses, finite, lessons = jax.vmap(one)(tasks, jr.split(adapt_key, self.num_tasks))
-            total = jnp.mean(losses)
-            if self.distillation is not None:
-                total += jnp.mean(lessons.loss + self.distillation.weight * lessons.distance)
-            return total, (losses, finite, lessons)
+            adapted, features = self._adapt(model, state.world, task, key)
+            outputs = model.predict(adapted.params, features)
+            query = task.query
+            loss = self.objective.loss(outputs, query.targets, query.weights)
+            finite = adapted.finite & jnp.isfinite(loss)
+            if self.distillation is None:
+                return loss, (loss, finite, None)
+            lesson = give_lesson(self.distillation, whole, self.objective, task, key=key)
+            finite &= lesson.finite & jnp.isfinite(lesson.loss)
+            total = loss + lesson.loss + self.distillation.weight * lesson.distance
+            return total, (loss, finite, lesson)
 
         with self._precision():
             tasks = self.source.sample(state.world, task_key, self.num_tasks)
-            grads, (losses, finite, lessons) = jax.grad(batch_loss, has_aux=True)(trained)
+            keys = jr.split(adapt_key, self.num_tasks)
+            grads, (losses, finite, lessons) = self.outer.mean_gradient(
+                task_loss, trained, tasks, keys
+            )
         descent: Any = self.outer.transformation()
         updates, optimizer = descent.update(grads, state.optimizer, trained)
         trained = eqx.apply_updates(trained, updates)

@@ -3,14 +3,21 @@
 Numbers that only scale are array leaves, so that one compiled program serves all their values.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from recombine.methods.adaptation import Keep, Order, differentiable_adamw
+from recombine.methods.adaptation import (
+    DIFFERENTIABLE_EPS,
+    Keep,
+    Order,
+    differentiable_adamw,
+)
 
 MinibatchBy = Literal["weights", "rows"]
 """How an inner step sees a few rows of the support: as a weight for every row, or as copies of
@@ -22,6 +29,10 @@ InnerOptimizer = Literal["adamw", "adam", "sgd", "gauss-newton"]
 for the few parameters of a task with squared errors in a handful of steps; it has no derivatives
 through them, so the order must be `first`, and its learning rate is the length of a step: 1 is the
 whole of it."""
+
+
+TaskLoss = Callable[[PyTree[Any], PyTree[Any], PRNGKeyArray], tuple[Any, Any]]
+"""Of parameters, a task and a key: a loss, and anything beside it."""
 
 
 def _number(value: Any) -> Float[Array, ""]:
@@ -81,7 +92,10 @@ class InnerLoop(eqx.Module):
         if self.optimizer == "sgd":
             return optax.sgd(self.learning_rate)
         decay = self.weight_decay if self.optimizer == "adamw" else 0.0
-        return differentiable_adamw(self.learning_rate, weight_decay=decay)
+        # Only derivatives through a step need a constant under its root; gradients below 3e-4 are
+        # then no longer brought to the size of a step, and inference ends short of a minimum.
+        root = 0.0 if self.order == "first" else DIFFERENTIABLE_EPS
+        return differentiable_adamw(self.learning_rate, weight_decay=decay, eps_root=root)
 
 
 class OuterLoop(eqx.Module):
@@ -90,14 +104,44 @@ class OuterLoop(eqx.Module):
     learning_rate: Float[Array, ""] = eqx.field(converter=_number, default=1e-3)
     weight_decay: Float[Array, ""] = eqx.field(converter=_number, default=1e-2)
     clip_norm: float | None = eqx.field(static=True, default=1.0)
+    clip_tasks: float | None = eqx.field(static=True, default=None)
+    """How long the gradient of one task may be; a longer one is shortened before the mean is taken.
+    A few tasks have gradients many times as long as the others, and where a step has few tasks they
+    are what it follows. Not in the paper."""
     decay_steps: int | None = eqx.field(static=True, default=None)
     """The steps over which the rate falls to 0.001 of itself along a cosine; None is never."""
     skips: bool = eqx.field(static=True, default=True)
     """Whether one update that is not finite is skipped; a second in a row ends the run."""
 
     def __check_init__(self) -> None:
-        if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"`clip_norm` must be positive or None; got {self.clip_norm}")
+        for name in ("clip_norm", "clip_tasks"):
+            bound = getattr(self, name)
+            if bound is not None and bound <= 0:
+                raise ValueError(f"`{name}` must be positive or None; got {bound}")
+
+    def mean_gradient(
+        self, task_loss: TaskLoss, trained: PyTree[Any], tasks: PyTree[Any], keys: PRNGKeyArray
+    ) -> tuple[PyTree[Any], PyTree[Any]]:
+        """Returns the gradient of the mean loss over tasks, and what else each task's loss returns.
+
+        Args:
+            task_loss: of parameters, one task and its key; returns a loss and anything beside it.
+            trained: the parameters.
+            tasks: with a leading axis.
+            keys: one for each task.
+        """
+        if self.clip_tasks is None:
+
+            def mean_loss(trained: PyTree[Any]) -> tuple[Float[Array, ""], PyTree[Any]]:
+                totals, beside = jax.vmap(task_loss, in_axes=(None, 0, 0))(trained, tasks, keys)
+                return jnp.mean(totals), beside
+
+            return jax.grad(mean_loss, has_aux=True)(trained)
+        each = jax.vmap(jax.grad(task_loss, has_aux=True), in_axes=(None, 0, 0))
+        grads, beside = each(trained, tasks, keys)
+        lengths = jax.vmap(optax.tree.norm)(grads)
+        shares = jnp.minimum(1.0, self.clip_tasks / jnp.maximum(lengths, 1e-12)) / len(lengths)
+        return jax.tree.map(lambda g: jnp.tensordot(shares, g, axes=1), grads), beside
 
     def transformation(self) -> optax.GradientTransformation:
         """Returns the optimizer as Optax knows it."""
