@@ -58,7 +58,7 @@ def test_the_order_is_that_of_the_arguments_and_nothing_comes_twice(capsys, runs
 
 
 def test_folders_of_runs_can_be_named_whatever_was_changed(capsys, runs, tmp_path):
-    other = write(tmp_path / "elsewhere", PLAIN, LOW[:4], changed={"l2": 0.0}, config={"l2": 0.0})
+    other = write(tmp_path / "elsewhere", PLAIN, LOW[:4], changed={"l2": 0.0})
     code, out, _ = call(capsys, "compare", PLAIN, str(other), "--runs", str(runs), "--json")
     assert code == 0
     same, changed = json.loads(out)["runs"]
