@@ -43,6 +43,6 @@ def write_report(output: Path, *, plugins: Sequence[str] = (), runs: Path, evide
     """Writes the page and says where it is."""
     from recombine.report import write_page  # draws with matplotlib
 
-    records = records_of(runs, evidence=evidence)
-    write_page(output, records, systems=load_systems(plugins))
+    systems = load_systems(plugins)
+    write_page(output, records_of(runs, evidence=evidence), systems=systems)
     print(f"report: {output.resolve()}", file=sys.stderr)
