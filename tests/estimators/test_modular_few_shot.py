@@ -1,4 +1,5 @@
 import copy
+import zipfile
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from sklearn.metrics import r2_score
 
 import recombine
 from recombine import ModularFewShot
-from recombine.estimators import Task
+from recombine.estimators import EstimatorFileError, Task
 from recombine.estimators._few_shot_tasks import classes_of, parse_tasks
 from recombine.methods.adaptation import DivergedError
 
@@ -200,6 +201,18 @@ def test_a_loaded_model_is_the_saved_one(lines, tmp_path):
     np.testing.assert_array_equal(
         loaded.adapt(x, y).predict(asked), lines.adapt(x, y).predict(asked)
     )
+
+
+def test_a_file_with_a_learner_of_another_version_is_refused(lines, tmp_path):
+    path = tmp_path / "model.recombine"
+    lines.save(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content.replace(b'"hypernetwork"', b'"supernetwork"'))
+    with pytest.raises(EstimatorFileError, match="does not fit this version's ModularFewShot"):
+        recombine.load(path)
 
 
 def test_the_same_seed_gives_the_same_model_and_clones_are_unfitted(lines):

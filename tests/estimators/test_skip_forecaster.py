@@ -252,3 +252,15 @@ def test_a_loss_that_is_not_finite_says_what_to_do(turning):
     wild = clone(turning).set_params(learning_rate=1e30)
     with pytest.raises(FloatingPointError, match="Lower `learning_rate`"):
         wild.fit(*sample_turns())
+
+
+def test_a_fit_that_is_stopped_while_it_matches_leaves_no_model(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recombine.estimators._skip_forecaster.follow", stop)
+    model = SkipForecaster(3, **SHORT)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*sample_turns())
+    with pytest.raises(NotFittedError):
+        model.rollout(sample_turns()[0][0][0], 2)
