@@ -115,6 +115,26 @@ def test_weights_start_uniform_and_biases_at_zero():
         assert float(jnp.max(jnp.abs(layer.bias))) == 0
 
 
+@pytest.mark.parametrize(("kernels", "channels"), [(16, 3), (48, 3), (8, 1)])
+def test_a_video_model_can_start_as_a_copy(kernels, channels):
+    values = jnp.linspace(0.0, 1.0, 16 * 16 * channels).reshape(16, 16, channels)
+    image = jr.permutation(jr.key(1), values.reshape(-1)).reshape(values.shape)
+    shapes = [
+        VideoModelShape("strided", kernels, channels=channels, start=start)
+        for start in ("copy", "random")
+    ]
+    copied, changed = (eqx.filter_jit(shape)(jr.key(0))(image) for shape in shapes)
+    assert float(jnp.max(jnp.abs(copied - image))) < 0.15
+    assert float(jnp.mean(jnp.abs(copied - image))) < 0.03
+    assert float(jnp.mean(jnp.abs(changed - image))) > 0.1
+
+
+def test_a_copy_can_still_learn_from_its_features():
+    model = VideoModelShape("simple", 6, start="copy")(jr.key(0))
+    grads = eqx.filter_grad(lambda m: jnp.mean((m(jnp.full((6, 6, 3), 0.4)) - 0.8) ** 2))(model)
+    assert all(float(jnp.max(jnp.abs(layer.weight))) > 0 for layer in grads.layers)
+
+
 @pytest.mark.slow
 def test_half_precision_stays_near():
     image = jr.uniform(jr.key(0), (12, 12, 3))
@@ -148,6 +168,10 @@ def test_bad_sizes_are_refused():
         VideoModelShape(precision="half")
     with pytest.raises(ValueError, match="`kernels` must be at least 1"):
         VideoModelShape(kernels=0)
+    with pytest.raises(ValueError, match='`start` must be "random" or "copy"; got \'zero\''):
+        VideoModelShape(start="zero")
+    with pytest.raises(ValueError, match="at least one kernel for each of the 3 channels; got 2"):
+        VideoModelShape(kernels=2, start="copy")
     with pytest.raises(ValueError, match="`state_size` and `hidden`"):
         VectorModelShape(0)
     with pytest.raises(ValueError, match="`view` and `view_size` go together"):

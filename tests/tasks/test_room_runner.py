@@ -41,6 +41,42 @@ def test_rooms_have_one_of_two_shapes_and_do_not_overlap(maps):
         assert (rr.room_at(one) >= 0).sum() == 6 * one.num_rooms  # no cell in two rooms
 
 
+@pytest.mark.parametrize("cells", [8, 11])
+def test_rooms_can_be_kept_to_the_middle(cells):
+    low = (rr.SIZE - cells) // 2
+    for number in range(30):
+        one = rr.sample_map(np.random.default_rng([7, number]), cells)
+        boxes = one.boxes[: one.num_rooms]
+        assert (boxes[:, :2] >= low).all()
+        assert (boxes[:, :2] + boxes[:, 2:] <= low + cells).all()
+        assert one.final != one.decoy
+    small, whole = (rr.load_runs(2, cells=number, keep=False) for number in (cells, rr.SIZE))
+    drawn = rr.render(small)
+    assert drawn.frames.shape[2:] == (4 * cells, 4 * cells, 3)
+    # What is not drawn is the dark ground outside all rooms.
+    in_full = rr.render(small._replace(cells=rr.SIZE)).frames
+    margin = np.ones(in_full.shape[2:4], bool)
+    columns = slice(4 * low, 4 * (low + cells))
+    rows = slice(64 - columns.stop, 64 - columns.start)
+    margin[rows, columns] = False
+    assert (in_full[:, :, rows, columns] == drawn.frames).all()
+    inner = margin & ~_beside(~margin)
+    assert (in_full[:, :, inner] == 38).all()
+    assert rr.render(whole).frames.shape[2:] == (64, 64, 3)
+
+
+def _beside(mask):
+    """Pixels of a wall lie half outside its room."""
+    padded = np.pad(mask, 1)
+    return sum(padded[1 + r :, 1 + c :][:64, :64] for r in (-1, 0, 1) for c in (-1, 0, 1)) > 0
+
+
+def test_a_world_of_too_few_or_too_many_cells_is_refused():
+    for cells in (7, 17):
+        with pytest.raises(ValueError, match=f"`cells` must be from 8 to 16.*got {cells}"):
+            rr.load_runs(1, cells=cells, keep=False)
+
+
 def test_a_door_leads_from_a_room_to_one_of_its_children(maps):
     for one in maps:
         rooms = rr.room_at(one)

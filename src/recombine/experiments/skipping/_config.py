@@ -19,6 +19,8 @@ class SkipConfig:
     task: TaskName
     frames: Literal["images", "vectors"] = "images"
     """What the model sees: the drawn frames, or place and velocity with the map beside them."""
+    cells: Annotated[int, Field(ge=8, le=16)] = 16
+    """Rooms are kept to so many cells in each direction, which are all that is drawn."""
     num_train: Count = 500
     num_validation: Count = 500
     data_seed: Annotated[int, Field(ge=0)] = 0
@@ -34,6 +36,8 @@ class SkipConfig:
     batch_size: Count = 2
     architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
     kernels: Count = 48
+    start: Literal["random", "copy"] = "random"
+    """How a model of images starts: as published, or by returning what it is given."""
     precision: Literal["highest", "default", "bfloat16"] = "default"  # of the convolutions
     hidden: tuple[Count, ...] = (128, 128)  # of vectors
     greedy_share: Annotated[float, Field(ge=0, le=1)] = 0.5  # of a run that ends with alignment
@@ -41,6 +45,8 @@ class SkipConfig:
     step_cost: Annotated[float, Field(ge=0)] = 0.0  # of an alignment
     aligned_steps: Count | None = None  # predictions that an alignment may take; None: any number
     num_watched: Count = 125  # validation trajectories that are measured on the way
+    chunk: Count | None = 8
+    """Steps of a rollout of images that are made at a time, for accelerators; None: one by one."""
     rematerialize: bool = False
     vectorize_seeds: bool = True  # on an accelerator: one program for all seeds
 
@@ -51,4 +57,10 @@ class SkipConfig:
                 f"`longest_skip` must be at least `shortest_skip`, {self.shortest_skip}; got "
                 f"{self.longest_skip}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _only_rooms_have_cells(self) -> "SkipConfig":
+        if self.cells != 16 and self.task != "room-runner":
+            raise ValueError(f"`cells` is for the task room-runner; the task is {self.task}")
         return self

@@ -22,7 +22,6 @@ from recombine.methods.skipping import (
 )
 from recombine.tasks import funnel_board, room_runner
 
-CHUNK = 8  # steps of a rollout of images; vectors are made for CPUs, which wait for nothing
 PHASES = {
     "room-runner": ("only",),
     "funnel-board": ("standard",),
@@ -56,7 +55,7 @@ def make_skip_learner(
         aligned_steps=config.aligned_steps,
         batch_size=config.batch_size,
         rematerialize=config.rematerialize,
-        chunk=CHUNK if config.frames == "images" else None,
+        chunk=config.chunk if config.frames == "images" else None,
         num_watched=config.num_watched,
         at_once=config.num_watched if config.frames == "images" else 50,
         num_inspected=1,
@@ -72,7 +71,9 @@ def sample_trajectory(config: SkipConfig) -> dict[str, Any]:
     variant = PHASES[config.task][-1]
     if config.task.startswith("room"):
         drawn = room_runner.render(
-            room_runner.load_runs(1, seed=config.data_seed, split="validation", keep=False)
+            room_runner.load_runs(
+                1, seed=config.data_seed, split="validation", cells=config.cells, keep=False
+            )
         )
     else:
         falls = funnel_board.load_falls(
@@ -87,7 +88,8 @@ def sample_trajectory(config: SkipConfig) -> dict[str, Any]:
 
 
 def _phase(config: SkipConfig, name: str) -> Phase:
-    kind = (config.task.startswith("room"), config.frames, name, config.data_seed)
+    cells = config.cells if config.task.startswith("room") else None
+    kind = (cells, config.frames, name, config.data_seed)
     return Phase(
         train=_trajectories(*kind, "train", config.num_train, _padded_time(config, name)),
         validation=_trajectories(*kind, "validation", config.num_validation, None),
@@ -108,7 +110,7 @@ def _padded_time(config: SkipConfig, name: str) -> int | None:
 
 @functools.cache  # drawn once for all rows of a process: 500 falls are 2 GB
 def _trajectories(
-    is_rooms: bool,
+    cells: int | None,
     frames: str,
     variant: str,
     seed: int,
@@ -116,9 +118,9 @@ def _trajectories(
     num_items: int,
     time: int | None,
 ) -> Trajectories:
-    task: Any = room_runner if is_rooms else funnel_board
-    if is_rooms:
-        happened: Any = room_runner.load_runs(num_items, seed=seed, split=split)
+    task: Any = funnel_board if cells is None else room_runner
+    if cells is not None:
+        happened: Any = room_runner.load_runs(num_items, seed=seed, split=split, cells=cells)
     else:
         happened = _falls(variant, seed, split, num_items)
     draw = task.render if frames == "images" else task.state_vectors
@@ -138,7 +140,9 @@ def _reader(config: SkipConfig) -> Any:
 
 def _model(config: SkipConfig) -> VideoModelShape | VectorModelShape:
     if config.frames == "images":
-        return VideoModelShape(config.architecture, config.kernels, config.precision)
+        return VideoModelShape(
+            config.architecture, config.kernels, config.precision, start=config.start
+        )
     if config.task.startswith("room"):
         task, view = room_runner, room_runner.room_view
     else:

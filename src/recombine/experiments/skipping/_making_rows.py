@@ -94,6 +94,7 @@ TINY: dict[str, Any] = {
     "frames": "vectors",
     "num_train": 4,
     "num_validation": 3,
+    "batch_size": 2,
     "hidden": (4,),
     "num_watched": 2,
 }

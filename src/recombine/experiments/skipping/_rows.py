@@ -48,6 +48,7 @@ from recombine.experiments.skipping._making_rows import (
     fixed,
     make_row,
 )
+from recombine.experiments.skipping._small_rows import SMALL_ROOM_RUNNER
 
 
 def _global_rows(
@@ -322,6 +323,6 @@ SKIPPING = System(
     title="Adaptive skip intervals",
     summary="A model of what happens next that chooses its own time step: it skips what is hard to "
     "predict and does not matter.",
-    groups=(ROOM_RUNNER, FUNNEL_BOARD, FUNNEL_SWITCH),
+    groups=(ROOM_RUNNER, SMALL_ROOM_RUNNER, FUNNEL_BOARD, FUNNEL_SWITCH),
     demo=(f"{ROOMS}/asi", f"{ROOMS}/fixed-1"),
 )

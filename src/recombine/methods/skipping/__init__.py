@@ -70,6 +70,7 @@ from recombine.methods.skipping._video_model import (
     Architecture as Architecture,
     Convolution as Convolution,
     Precision as Precision,
+    Start as Start,
     VideoModel as VideoModel,
     VideoModelShape as VideoModelShape,
 )

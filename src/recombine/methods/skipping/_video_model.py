@@ -16,12 +16,17 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from recombine.methods.skipping._copying import start_as_copy
+
 Architecture = Literal["simple", "dilated", "strided"]
 """Plain; with a fourth layer of dilation 2; or at half the resolution from layer 2 to layer 4."""
 
 Precision = Literal["highest", "default", "bfloat16"]
 """Of the convolutions: float32, what the device likes (TF32 on some), or bfloat16 where pixels are
 seen together; the last two layers, which see single pixels, are then as the device likes."""
+
+Start = Literal["random", "copy"]
+"""How weights start: all at random, as published, or so that the input is returned unchanged."""
 
 CHANNELS = 3
 
@@ -221,6 +226,8 @@ class VideoModelShape:
     precision: Precision = "default"
     channels: int = CHANNELS
     """Of an image: 3 for colours, 1 for greys."""
+    start: Start = "random"
+    """With "copy" a model starts by returning nearly what it is given, see `start_as_copy`."""
 
     def __post_init__(self) -> None:
         if self.architecture not in ("simple", "dilated", "strided"):
@@ -232,16 +239,24 @@ class VideoModelShape:
             raise ValueError(
                 f'`precision` must be "highest", "default" or "bfloat16"; got {self.precision!r}'
             )
+        if self.start not in ("random", "copy"):
+            raise ValueError(f'`start` must be "random" or "copy"; got {self.start!r}')
         for name in ("kernels", "channels"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}")
+        if self.start == "copy" and self.kernels < self.channels:
+            raise ValueError(
+                f"a model that starts as a copy needs at least one kernel for each of the "
+                f"{self.channels} channels; got {self.kernels}"
+            )
 
     def __call__(self, key: PRNGKeyArray) -> VideoModel:
-        """Returns a model at its random start."""
-        return VideoModel(
+        """Returns a model at its start."""
+        model = VideoModel(
             self.architecture,
             self.kernels,
             key=key,
             precision=self.precision,
             channels=self.channels,
         )
+        return start_as_copy(model) if self.start == "copy" else model

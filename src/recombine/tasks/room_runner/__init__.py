@@ -9,6 +9,7 @@ slow there. We do the same, and `push_std` adds the noise of the thesis.
 """
 
 from recombine.tasks.room_runner._maps import (
+    FEWEST_CELLS as FEWEST_CELLS,
     SIZE as SIZE,
     RoomMap as RoomMap,
     room_at as room_at,

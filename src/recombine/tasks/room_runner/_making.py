@@ -9,12 +9,14 @@ from recombine.tasks.room_runner._physics import MOST_STEPS, STEPS_AFTER, simula
 from recombine.tasks.trajectories import Split, first_kept, item_generator
 
 
-def make_runs(num_items: int, seed: int, split: Split, push_std: float) -> dict[str, np.ndarray]:
+def make_runs(
+    num_items: int, seed: int, split: Split, push_std: float, cells: int
+) -> dict[str, np.ndarray]:
     """Returns runs that reached their final room in time, each the first of its item that did."""
 
     def try_items(items: np.ndarray, attempt: int) -> tuple[np.ndarray, Any]:
         generators = [item_generator(seed, split, int(item), attempt) for item in items]
-        maps = [sample_map(generator) for generator in generators]
+        maps = [sample_map(generator, cells) for generator in generators]
         shape = (MOST_STEPS + STEPS_AFTER, 2)
         pushes = None
         if push_std > 0:

@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 
 SIZE = 16
 """Cells in each direction."""
+FEWEST_CELLS = 8
+"""In each direction, that rooms may be kept to: the first one needs two more beside it."""
 
 SHAPES = ((3, 2), (2, 3))  # height and width of a room, in cells
 MOST_ROOMS = SIZE * SIZE // 6
@@ -59,28 +61,49 @@ class RoomMap(NamedTuple):
         return self.decoy if self.label == 0 else self.final
 
 
-def sample_map(generator: np.random.Generator) -> RoomMap:
+def sample_map(generator: np.random.Generator, cells: int = SIZE) -> RoomMap:
     """Draws a map (Neitz, thesis, §2.3.1; the numbers are those of the authors' generator).
+
+    Args:
+        generator: of all that is drawn.
+        cells: rooms are kept to so many cells in each direction, in the middle of the world.
 
     Example:
         >>> drawn = sample_map(np.random.default_rng(0))
         >>> drawn.boxes[0, 2:].tolist(), drawn.final != drawn.decoy
         ([3, 2], True)
     """
+    inside = middle_cells(cells)
     while True:
-        boxes, children = _grow(generator)
+        boxes, children = _grow(generator, inside)
         if len(children[0]) == 2:  # without a second child there is no decoy
             return _connect(generator, boxes, children)
+
+
+def middle_cells(cells: int) -> slice:
+    """Returns which rows, and which columns, are the `cells` in the middle of the world.
+
+    Example:
+        >>> middle_cells(8)
+        slice(4, 12, None)
+    """
+    if not FEWEST_CELLS <= cells <= SIZE:
+        raise ValueError(
+            f"`cells` must be from {FEWEST_CELLS} to {SIZE}, the size of the world; got {cells}"
+        )
+    low = (SIZE - cells) // 2
+    return slice(low, low + cells)
 
 
 Box = tuple[int, int, int, int]
 
 
-def _grow(generator: np.random.Generator) -> tuple[list[Box], list[list[int]]]:
+def _grow(generator: np.random.Generator, inside: slice) -> tuple[list[Box], list[list[int]]]:
     first = (int(generator.integers(5, 8)), int(generator.integers(5, 9)), 3, 2)
     boxes: list[Box] = [first]
     children: list[list[int]] = [[]]
-    is_taken = np.zeros((SIZE, SIZE), bool)
+    is_taken = np.ones((SIZE, SIZE), bool)
+    is_taken[inside, inside] = False
     _take(is_taken, first)
     queue = deque([0])
     num_popped = 0
