@@ -22,7 +22,7 @@ from recombine.report import make_lines
 from recombine.results import read_records
 
 ROWS = {row.id: row for row in match_rows("asi")}
-SMALL: dict[str, Any] = {"num_train": 4, "num_validation": 2}
+SMALL: dict[str, Any] = {"num_train": 4, "num_validation": 2, "batch_size": 2}
 
 
 def learner_of(row_id, **changes) -> Any:
@@ -77,12 +77,14 @@ def test_shorter_runs_leave_time_to_learn_what_moves(task):
     share = row.full.steps / 37_500
     assert share < 1
     explored = 7_500 * share
+    batch = row.full.config.batch_size
     assert float(schedule.exploration_steps) == pytest.approx(explored)
-    assert float(schedule.sampling_steps) == pytest.approx(20_000)  # as published, not scaled
+    # As published in trajectories that were seen, not scaled.
+    assert batch * float(schedule.sampling_steps) == pytest.approx(2 * 20_000)
     assert float(schedule.truth(jnp.int32(explored))) > 0.6
-    assert float(schedule.rate(jnp.int32(0))) == pytest.approx(1e-3)
-    assert float(schedule.rate(jnp.int32(1.9 * explored))) == pytest.approx(1e-3)
-    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < 3e-4
+    first, until_late = (float(schedule.rate(jnp.int32(i * explored))) for i in (0, 1.9))
+    assert first == until_late == pytest.approx(1e-3 * batch / 4)
+    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < first / 4
 
 
 def test_methods_of_a_task_differ_in_how_they_skip():
@@ -124,7 +126,7 @@ def test_images_are_made_for_accelerators():
 def test_small_maps_differ_from_large_ones_and_methods_only_in_how_they_skip():
     names = ("asi", "asi-no-exploration", "fixed-1", "fixed-2")
     rows = [ROWS[f"asi/room-runner-small/{name}"] for name in names]
-    learner = learner_of(rows[0].id, frames="images", batch_size=2)
+    learner = learner_of(rows[0].id, frames="images")
     assert learner.phases[0].train.frames.shape[2:] == (32, 32, 3)
     assert learner.model == VideoModelShape("strided", 16, start="copy")
     skipping = ("shortest_skip", "longest_skip", "exploration_steps")
@@ -245,7 +247,7 @@ def seen():
     """What is left of an image row: one tiny model, as it starts."""
     row = ROWS["asi/room-runner/asi"]
     config = dataclasses.replace(
-        row.full.config, num_train=2, num_validation=1, kernels=2, longest_skip=6
+        row.full.config, num_train=2, num_validation=1, batch_size=2, kernels=3, longest_skip=6
     )
     learner: Any = make_skip_learner(config, 2)
     arrays = eqx.filter_jit(lambda key: learner.inspect(learner.init(key), key))(jr.key(0))

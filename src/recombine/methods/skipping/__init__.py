@@ -10,6 +10,9 @@ from recombine.methods.skipping._alignment import (
     best_alignment as best_alignment,
     soft_alignment_cost as soft_alignment_cost,
 )
+from recombine.methods.skipping._copying import (
+    start_as_copy as start_as_copy,
+)
 from recombine.methods.skipping._data import (
     Trajectories as Trajectories,
     as_trajectories as as_trajectories,
