@@ -39,13 +39,12 @@ NOTE = (
 
 def _small_row(name: str, claim: str, method: str, changes: dict[str, Any], rule: Rule) -> Row:
     config = replace(SMALL, **changes)
-    words = "the same order on maps of full size"
     return make_row(
         f"{SMALL_ROOMS}/{name}",
         claim,
         method,
         config,
-        figure(words),
+        figure("the same order on maps of full size"),
         rule,
         None,
         steps=STEPS,
@@ -61,8 +60,8 @@ SMALL_ROOM_RUNNER = Group(
     rows=(
         _small_row(
             "asi",
-            "Images of a few rooms already show that a model which chooses its own steps foresees "
-            "where the runner ends better than one that is told which frame to predict.",
+            "On maps of a few rooms, too, a model that chooses its own steps foresees where the "
+            "runner ends better than one that is told which frame to predict.",
             "adaptive skips",
             {},
             AllOf(
