@@ -162,7 +162,7 @@ def test_the_same_seed_gives_the_same_model_and_clones_are_unfitted(every_second
 
 @pytest.fixture(scope="module")
 def filmed(quick_compilation):
-    return SkipForecaster(2, kernels=2, steps=2, batch_size=2, random_state=0).fit(
+    return SkipForecaster(2, kernels=6, steps=2, batch_size=2, random_state=0).fit(
         sample_videos(), ["a", "b", "b", "a"]
     )
 
@@ -182,6 +182,13 @@ def test_images_are_predicted_in_their_own_units(filmed, tmp_path):
     filmed.save(tmp_path / "film.recombine")
     loaded: Any = recombine.load(tmp_path / "film.recombine")
     np.testing.assert_array_equal(loaded.rollout(videos[0][0], max_steps=2), run)
+
+
+def test_a_model_of_images_starts_as_a_copy_of_its_input(filmed):
+    image = sample_videos()[0][0]
+    predicted = filmed.rollout(image, max_steps=1)[0]
+    # Two steps of training have hardly changed it.
+    np.testing.assert_allclose(predicted, image, atol=20)
 
 
 @pytest.mark.slow
@@ -213,6 +220,13 @@ BROKEN[2, 1] = np.nan
         ),
         ([TURNS[0][:, 0]], None, {}, ValueError, r"must have shape \(time, features\) or"),
         ([np.full((4, 3, 3, 1), 200.0)], None, {}, ValueError, "images must be bytes"),
+        (
+            [np.zeros((4, 3, 3, 5), np.uint8)],
+            None,
+            {"kernels": 4},
+            ValueError,
+            r"`kernels` must be at least the number of channels.* got 4 kernels",
+        ),
         ([["a", "b"]], None, {}, ValueError, "trajectory 0 must be an array of numbers"),
         ([], None, {}, ValueError, "`trajectories` is empty"),
         ({"a": 1}, None, {}, TypeError, "`trajectories` must be a list of arrays"),

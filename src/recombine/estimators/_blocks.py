@@ -1,4 +1,4 @@
-"""Models applied to tables of any length, with few compilations."""
+"""Models applied to any number of rows or items, with few compilations."""
 
 from typing import Any
 
@@ -9,6 +9,9 @@ from jaxtyping import Float, PyTree
 
 LEAST, MOST = 64, 8192
 """Rows are filled up to a power of two between these; longer tables are cut."""
+
+AT_ONCE = 64
+"""So many items are run together where each is a long computation."""
 
 
 def apply_in_blocks(
@@ -34,3 +37,18 @@ def apply_in_blocks(
 @eqx.filter_jit
 def _apply(model: Any, inputs: Any) -> Any:
     return jax.vmap(model)(inputs)
+
+
+def item_blocks(items: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Cuts items into blocks, filled up to a power of two with the last, and counts the real.
+
+    Example:
+        >>> [(block.tolist(), count) for block, count in item_blocks(np.arange(3))]
+        [([0, 1, 2, 2], 3)]
+    """
+    size = min(AT_ONCE, 1 << (len(items) - 1).bit_length())
+    blocks = []
+    for start in range(0, len(items), size):
+        places = np.minimum(np.arange(start, start + size), len(items) - 1)
+        blocks.append((items[places], min(size, len(items) - start)))
+    return blocks

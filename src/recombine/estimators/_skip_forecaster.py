@@ -2,8 +2,8 @@
 
 Departures from the thesis, made for data of any origin: vectors are standardized and followed by
 their squared error; a classifier of outcomes is trained beside the model, where the thesis made
-one by hand for each task, and counts the first end it sees; batches are larger, and every schedule
-is a share of the steps.
+one by hand for each task, and counts the first end it sees; batches are larger, every schedule
+is a share of the steps, and a model of images starts as a copy of its input.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from recombine.estimators._base import Estimator, draw_seed, make_random_state
+from recombine.estimators._blocks import item_blocks
 from recombine.estimators._checks import check_count, check_number, check_sizes
 from recombine.estimators._own_trajectories import (
     FrameScale,
@@ -56,9 +57,6 @@ SAMPLING_SHARE = 0.5
 DECAY_SHARE = 0.4
 """Of the steps, those after which the learning rate falls to a fifth; as published."""
 
-AT_ONCE = 64
-"""So many trajectories are run together, outside of training."""
-
 
 class Forecasting(NamedTuple):
     """What a forecaster has learned."""
@@ -91,7 +89,9 @@ class SkipForecaster(Estimator):
         horizon: how many frames a prediction may skip at most; not beyond the longest trajectory.
         fixed_step: predicts every k-th frame in the place of skipping; `horizon` is not used then.
         hidden_sizes: units of each hidden layer of the model of vectors.
-        kernels: of each layer of the model of images, seven convolutions.
+        kernels: of each layer of the model of images, seven convolutions; at least one for each
+            channel. The model starts as a copy of its input, so that what moves is not lost at
+            first.
         steps: updates of the model.
         batch_size: trajectories in each of them.
         learning_rate: of Adam; it falls to a fifth after two fifths of the steps, and again. The
@@ -181,6 +181,7 @@ class SkipForecaster(Estimator):
         arrays = parse_trajectories(trajectories)
         labels = self._take_outcomes(outcomes, len(arrays))
         self._take_scale(scale_of(arrays))
+        self._check_kernels()
         self._check_skips(np.array([len(array) for array in arrays]))
         encoded = [self._scale().encode(one, f"trajectory {i}") for i, one in enumerate(arrays)]
         data = pad_trajectories(encoded, labels)
@@ -232,7 +233,7 @@ class SkipForecaster(Estimator):
         enable_compilation_cache()
         parts = [
             np.asarray(_run(self.model_.dynamics, block, int(max_steps))).swapaxes(0, 1)[:count]
-            for block, count in _blocks(first)
+            for block, count in item_blocks(first)
         ]
         frames = self._scale().decode(np.concatenate(parts))
         return frames[0] if is_single else frames
@@ -253,7 +254,7 @@ class SkipForecaster(Estimator):
         enable_compilation_cache()
         parts = [
             np.asarray(_read(self.model_, block, jnp.int32(self.depth_)))[:count]
-            for block, count in _blocks(first)
+            for block, count in item_blocks(first)
         ]
         probabilities = np.concatenate(parts).astype(np.float64)
         return probabilities[0] if is_single else probabilities
@@ -285,6 +286,14 @@ class SkipForecaster(Estimator):
                 f"{self.exploration_share!r}"
             )
         check_sizes("hidden_sizes", self.hidden_sizes, example="(64, 64)")
+
+    def _check_kernels(self) -> None:
+        if self._scale().is_image and self.kernels < self.frame_shape_[2]:
+            raise ValueError(
+                f"`kernels` must be at least the number of channels, for the model starts as a "
+                f"copy of its input; got {self.kernels!r} kernels for images of shape "
+                f"{self.frame_shape_}. Raise `kernels`."
+            )
 
     def _check_skips(self, lengths: Int[np.ndarray, " items"]) -> None:
         if self.fixed_step is None:
@@ -327,7 +336,9 @@ class SkipForecaster(Estimator):
 
     def _dynamics_shape(self) -> VectorModelShape | VideoModelShape:
         if self._scale().is_image:
-            return VideoModelShape(kernels=int(self.kernels), channels=self.frame_shape_[2])
+            return VideoModelShape(
+                kernels=int(self.kernels), channels=self.frame_shape_[2], start="copy"
+            )
         hidden = tuple(int(size) for size in self.hidden_sizes)
         return VectorModelShape(self.frame_shape_[0], hidden)
 
@@ -348,7 +359,7 @@ class SkipForecaster(Estimator):
         self, model: Forecasting, data: Trajectories
     ) -> list[Int[np.ndarray, " predictions"]]:
         found = []
-        for block, count in _blocks(np.arange(len(data.lengths))):
+        for block, count in item_blocks(np.arange(len(data.lengths))):
             batch = data.batch(jnp.asarray(block))
             rollout = follow(model.dynamics, batch, self._skips(), self._frame_loss())
             found += [row[row >= 0] for row in np.asarray(rollout.matched).T[:count]]
@@ -382,13 +393,3 @@ def _run(dynamics: Any, first: Any, steps: int) -> Float[Array, "steps batch ...
 def _read(model: Forecasting, first: Any, depth: Int[Array, ""]) -> Float[Array, "batch classes"]:
     assert model.reader is not None
     return read_to_the_end(model.dynamics, model.reader, first, depth)
-
-
-def _blocks(items: np.ndarray) -> list[tuple[np.ndarray, int]]:
-    """Cuts items into blocks, filled up to a power of two with the last, and counts the real."""
-    size = min(AT_ONCE, 1 << (len(items) - 1).bit_length())
-    blocks = []
-    for start in range(0, len(items), size):
-        places = np.minimum(np.arange(start, start + size), len(items) - 1)
-        blocks.append((items[places], min(size, len(items) - start)))
-    return blocks
