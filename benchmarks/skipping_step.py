@@ -122,7 +122,7 @@ def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> lis
     batch = learner.phases[0].train.batch(jnp.arange(learner.batch_size))
     coins = flip_coins(jr.key(0), batch.frames.shape[1] - 1, learner.batch_size)
 
-    def gradient(model: VideoModel, chunk: int | None) -> Any:
+    def gradient(model: VideoModel, chunk: int) -> Any:
         def loss(model: VideoModel) -> jax.Array:
             return skip_loss(
                 model, batch, coins, skips=learner.skips, exploration=1.0, truth=1.0, chunk=chunk
@@ -133,7 +133,7 @@ def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> lis
     jit: Any = eqx.filter_jit
     early = jit(lambda model: gradient(model, learner.chunk)).lower(state.model).compile()
     with _no_early_exit():
-        whole = jit(lambda model: gradient(model, None)).lower(state.model).compile()
+        whole = jit(lambda model: gradient(model, 1)).lower(state.model).compile()
     times = side_by_side(
         {
             "early": lambda: jax.block_until_ready(early(state.model)),

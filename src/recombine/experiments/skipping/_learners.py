@@ -55,7 +55,7 @@ def make_skip_learner(
         aligned_steps=config.aligned_steps,
         batch_size=config.batch_size,
         rematerialize=config.rematerialize,
-        chunk=config.chunk if config.frames == "images" else None,
+        chunk=config.chunk if config.frames == "images" else 1,
         num_watched=config.num_watched,
         at_once=config.num_watched if config.frames == "images" else 50,
         num_inspected=1,

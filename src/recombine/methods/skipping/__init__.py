@@ -10,6 +10,10 @@ from recombine.methods.skipping._alignment import (
     best_alignment as best_alignment,
     soft_alignment_cost as soft_alignment_cost,
 )
+from recombine.methods.skipping._convolution import (
+    Convolution as Convolution,
+    Precision as Precision,
+)
 from recombine.methods.skipping._copying import (
     start_as_copy as start_as_copy,
 )
@@ -71,8 +75,6 @@ from recombine.methods.skipping._vector_model import (
 )
 from recombine.methods.skipping._video_model import (
     Architecture as Architecture,
-    Convolution as Convolution,
-    Precision as Precision,
     Start as Start,
     VideoModel as VideoModel,
     VideoModelShape as VideoModelShape,

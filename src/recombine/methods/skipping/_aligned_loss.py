@@ -79,7 +79,7 @@ def aligned_loss(
     steps: int | None = None,
     keep_predictions: bool = False,
     rematerialize: bool = False,
-    chunk: int | None = None,
+    chunk: int = 1,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the loss of a batch whose predictions are aligned as a whole.
 

@@ -35,8 +35,9 @@ class Step(NamedTuple):
     losses: Float[Array, " batch"]
     is_fed_back: Bool[Array, " batch"]
     """Whether the prediction, and not the truth, is the input of the next step."""
-    prediction: Float[Array, " batch *shape"]
-    costs: Float[Array, "batch candidates"]
+    prediction: Float[Array, " batch *shape"] | None
+    costs: Float[Array, "batch candidates"] | None
+    """The last two only where they are kept."""
 
 
 class Course(eqx.Module):
@@ -64,10 +65,11 @@ class Course(eqx.Module):
         """Returns how far predictions are from frames."""
         return jax.vmap(self.frame_loss)(predictions, frames)
 
-    def advance(self, model: Any, walk: Walk, draw: Draw) -> tuple[Walk, Step]:
-        """Makes one prediction for every trajectory, and goes to the frame that it fits."""
+    def advance(
+        self, prediction: Float[Array, " batch *shape"], walk: Walk, draw: Draw
+    ) -> tuple[Walk, Step]:
+        """Goes in every trajectory to the frame that the prediction fits."""
         active = self.needed(walk, draw)
-        prediction = self.predict(model, walk.inputs)
         found = self._match(prediction, active, walk, draw)
         losses = jnp.where(active, self.losses(prediction, found.frame), 0.0)
         # A trajectory that has ended is fed its last frame: whatever the model makes of it is

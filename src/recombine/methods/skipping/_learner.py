@@ -97,7 +97,7 @@ class SkipLearner(eqx.Module):
     batch_size: int = eqx.field(static=True, default=2)
     shuffle: bool = eqx.field(static=True, default=True)
     rematerialize: bool = eqx.field(static=True, default=False)
-    chunk: int | None = eqx.field(static=True, default=None)
+    chunk: int = eqx.field(static=True, default=1)
     """How many steps of a rollout are made at a time (`skip_loss`); for accelerators."""
     num_watched: int = eqx.field(static=True, default=125)
     """So many validation trajectories are measured between; all of them at the end."""

@@ -11,17 +11,16 @@ that are fed back, not through the choice of a match.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from recombine.methods.skipping._branching import anyone
-from recombine.methods.skipping._chunks import roll_in_chunks
 from recombine.methods.skipping._course import Course, Draw
-from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss, as_floats
-from recombine.methods.skipping._matching import NOT_MATCHED, Batch, Walk
+from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss
+from recombine.methods.skipping._matching import NOT_MATCHED, Batch
+from recombine.methods.skipping._rolling import Keep, roll
 from recombine.methods.skipping._skips import Coins, Skips
 
 
@@ -56,7 +55,7 @@ def skip_loss(
     keep_predictions: bool = False,
     keep_costs: bool = False,
     rematerialize: bool = False,
-    chunk: int | None = None,
+    chunk: int = 1,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the mean loss over all predictions of a batch, and what was matched with what.
 
@@ -76,10 +75,8 @@ def skip_loss(
         keep_costs: whether to return the loss against every candidate.
         rematerialize: whether to compute predictions again for the backward pass, which costs a
             third more time and saves most of the memory.
-        chunk: how many steps are made at a time, for models that keep an accelerator waiting: the
-            loop then ends with the batch, and goes back over a whole chunk at once. The model must
-            then hold what is trained as arrays of its own, as modules do. None visits every step
-            that there could be, and so does a rollout of which predictions or costs are kept.
+        chunk: how many steps are made before one looks whether all trajectories have ended. An
+            accelerator waits while the host looks.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -93,61 +90,23 @@ def skip_loss(
         (0.0, [3, 6, 7, -1, -1, -1, -1])
     """
     steps = _checked(batch, coins, skips, targets)
-    if chunk is not None and chunk < 1:
+    if chunk < 1:
         raise ValueError(f"`chunk` must be at least 1 step; got {chunk}")
     course = Course(batch, exploration, truth, skips, frame_loss)
     draws = Draw(jax.tree.map(lambda row: row[:steps], coins), targets)
-    if chunk is not None and not (keep_predictions or keep_costs):
-        rolled = roll_in_chunks(model, course, draws, chunk)
-        matched = rolled.track.matched.reshape(-1, len(batch.lengths))[:steps]
-        losses = rolled.track.losses.reshape(-1, len(batch.lengths))[:steps]
-        made = rolled.num_chunks * chunk
-        return _mean_of(matched, losses, made, None, None)
 
-    def advance(walk: Walk, draw: Draw) -> tuple[Walk, tuple[Any, ...]]:
-        walk, step = course.advance(model, walk, draw)
-        kept = (_kept(keep_predictions, step.prediction), _kept(keep_costs, step.costs))
-        return walk, (step.matched, step.losses, *kept)
-
-    def skip(walk: Walk, draw: Draw) -> tuple[Walk, tuple[Any, ...]]:
-        _, shapes = jax.eval_shape(advance, walk, draw)
-        matched, *others = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return walk, (jnp.full_like(matched, NOT_MATCHED), *others)
-
-    def body(walk: Walk, draw: Draw) -> tuple[Walk, tuple[Any, ...]]:
-        wanted = anyone(course.needed(walk, draw))
-        return jax.lax.cond(wanted, advance, skip, walk, draw)
-
-    start = Walk(jnp.zeros_like(batch.lengths), as_floats(batch.frames[:, 0]))
-    _, (matched, losses, predictions, costs) = jax.lax.scan(
-        jax.checkpoint(body) if rematerialize else body, start, draws, length=steps
-    )
-    made = jnp.sum(jnp.any(matched != NOT_MATCHED, axis=1))
-    return _mean_of(matched, losses, made, predictions, costs)
-
-
-def _mean_of(
-    matched: Int[Array, "steps batch"],
-    losses: Float[Array, "steps batch"],
-    made: Int[Array, ""],
-    predictions: Array | None,
-    costs: Array | None,
-) -> tuple[Float[Array, ""], Rollout]:
-    is_step = matched != NOT_MATCHED
-    count = jnp.sum(is_step)
-    loss = jnp.sum(losses) / jnp.maximum(count, 1)
+    keep = Keep(keep_predictions, keep_costs, inputs_only=rematerialize)
+    made, num_steps = roll(model, course, draws, chunk, keep)
+    is_step = made.matched != NOT_MATCHED
+    loss = jnp.sum(made.losses) / jnp.maximum(jnp.sum(is_step), 1)
     return loss, Rollout(
-        matched=matched,
-        losses=losses,
+        matched=made.matched,
+        losses=made.losses,
         num_predictions=jnp.sum(is_step, axis=0),
-        num_steps=made,
-        predictions=predictions,
-        costs=costs,
+        num_steps=num_steps,
+        predictions=made.prediction,
+        costs=made.costs,
     )
-
-
-def _kept(keep: bool, values: Array) -> Array | None:
-    return values if keep else None
 
 
 def _checked(batch: Batch, coins: Coins, skips: Skips, targets: Array | None) -> int:
