@@ -24,7 +24,7 @@ from recombine.methods.skipping import (
     SkipLearner,
     Skips,
     VideoModel,
-    _loss as loss_module,
+    _rolling as rolling_module,
     as_floats,
     flip_coins,
     free_run,
@@ -242,9 +242,9 @@ def _flops(model: VideoModel, image: jax.Array) -> float:
 @contextmanager
 def _no_early_exit() -> Iterator[None]:
     """Lets a step that nobody needs be computed all the same."""
-    anyone = loss_module.anyone
-    loss_module.anyone = lambda wanted: jnp.bool_(True)  # pyright: ignore[reportAttributeAccessIssue]
+    anyone = rolling_module.anyone
+    rolling_module.anyone = lambda wanted: jnp.bool_(True)  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:
-        loss_module.anyone = anyone
+        rolling_module.anyone = anyone

@@ -119,8 +119,10 @@ def test_images_are_made_for_accelerators():
     learner = learner_of("asi/room-runner/asi", frames="images")
     assert learner.chunk == 8
     assert learner.at_once == 125
-    assert learner.vectorize_seeds
-    assert learner_of("asi/room-runner/asi").chunk is None
+    assert not learner.vectorize_seeds
+    vectors = learner_of("asi/room-runner/asi")
+    assert vectors.chunk == 1
+    assert vectors.vectorize_seeds
 
 
 def test_small_maps_differ_from_large_ones_and_methods_only_in_how_they_skip():

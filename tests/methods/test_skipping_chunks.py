@@ -1,4 +1,4 @@
-"""A rollout in chunks has the numbers of the one that visits every step."""
+"""A rollout in chunks, or in lanes, has the numbers of the one that looks after every step."""
 
 from functools import partial
 
@@ -35,13 +35,14 @@ COINS = flip_coins(jr.key(5), 11, 3)
 
 
 @eqx.filter_jit
-def graded(model, coins=COINS, batch=BATCH, *, skips, chunk=1, targets=None, truth=0.4):
+def graded(model, coins=COINS, batch=BATCH, *, skips, chunk=1, lanes=None, targets=None, truth=0.4):
     def loss(model):
         return skip_loss(
             *(model, batch, coins),
             **{"skips": skips, "exploration": 0.3, "truth": truth},
             targets=targets,
             chunk=chunk,
+            lanes=lanes,
         )
 
     (value, rollout), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
@@ -57,8 +58,9 @@ def check_same(ours, others, chunk):
     assert float(our_loss) == pytest.approx(float(loss), rel=1e-6)
     np.testing.assert_allclose(our_gradient, gradient, atol=1e-6)
     assert np.abs(gradient).max() > 1e-3
-    assert int(our_rollout.num_steps) % chunk == 0
-    assert int(our_rollout.num_steps) >= int(rollout.num_steps)
+    if chunk is not None:
+        assert int(our_rollout.num_calls) // 3 % chunk == 0
+        assert int(our_rollout.num_calls) >= int(rollout.num_calls)
 
 
 def test_chunks_change_neither_matches_nor_gradients_with_seeds_side_by_side():
@@ -70,9 +72,49 @@ def test_chunks_change_neither_matches_nor_gradients_with_seeds_side_by_side():
         own, ours = jax.tree.map(lambda leaf, n=number: leaf[n], ((models, coins), together))
         alone = graded(*own, skips=Skips(1, 3))
         check_same(ours, alone, chunk=3)
-        longest = max(longest, int(alone[1].num_steps))
+        longest = max(longest, int(alone[1].num_calls))
     # It ends with the chunk in which the last trajectory of any seed ends.
-    assert together[1].num_steps.tolist() == [-(-longest // 3) * 3] * 2
+    assert together[1].num_calls.tolist() == [-(-longest // 9) * 9] * 2
+
+
+@pytest.mark.parametrize("skips", [Skips(1, 3), Skips(2, 2)])
+def test_one_trajectory_after_the_other_has_the_numbers_of_all_at_once(skips):
+    alone = graded(MODEL, skips=skips, lanes=1)
+    check_same(alone, graded(MODEL, skips=skips), chunk=None)
+    # One lane is never idle, so that the model is called no more than it is needed.
+    assert int(alone[1].num_calls) == int(jnp.sum(alone[1].num_predictions))
+
+
+def test_lanes_go_with_chunks_and_seeds_side_by_side():
+    batch = Batch(
+        jr.randint(jr.key(0), (7, 12, 4, 4, 3), 0, 256).astype(jnp.uint8),
+        jnp.array([1, 12, 5, 9, 2, 12, 3]),
+        jr.normal(jr.key(3), (7, 3)),
+    )
+    coins = flip_coins(jr.key(5), 11, 7)
+    models = Mixer(jnp.stack([MODEL.weights, 0.3 * MODEL.weights]))
+
+    def lanes(model):
+        return graded(model, coins, batch, skips=Skips(1, 3), chunk=2, lanes=3)
+
+    together = eqx.filter_vmap(lanes)(models)
+    for number in range(2):
+        own, ours = jax.tree.map(lambda leaf, n=number: leaf[n], (models, together))
+        alone = graded(own, coins, batch, skips=Skips(1, 3))
+        check_same(ours, alone, chunk=None)
+        assert int(jnp.sum(alone[1].num_predictions)) <= int(ours[1].num_calls)
+        assert int(ours[1].num_calls) < int(alone[1].num_calls)
+
+
+def test_known_matches_are_followed_in_lanes():
+    _, rollout, _ = graded(MODEL, skips=Skips(1, 3))
+    known = {"skips": Skips(1, 3), "targets": rollout.matched, "truth": 0.0}
+    check_same(graded(MODEL, **known, lanes=2), graded(MODEL, **known), chunk=None)
+
+
+def test_a_batch_has_lanes():
+    with pytest.raises(ValueError, match="`lanes` must be at least 1 trajectory at a time; got 0"):
+        skip_loss(MODEL, BATCH, COINS, skips=Skips(1, 3), lanes=0)
 
 
 @pytest.mark.slow  # much to compile

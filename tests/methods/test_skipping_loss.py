@@ -188,7 +188,7 @@ def test_a_longer_scan_changes_nothing(images):
     long_loss, long = scanned(longer, coins)
     assert float(short_loss) == float(long_loss)
     assert short.matched.tolist() == long.matched[:8].tolist()
-    assert int(long.num_steps) == int(short.num_steps) == int(jnp.max(short.num_predictions))
+    assert int(long.num_calls) == int(short.num_calls) == 3 * int(jnp.max(short.num_predictions))
 
 
 def test_a_trajectory_does_not_notice_its_batch_or_its_padding(images):
@@ -284,8 +284,8 @@ def test_seeds_side_by_side_share_one_loop_and_keep_their_numbers(images):
         assert rollouts.matched[number].tolist() == rollout.matched.tolist()
         np.testing.assert_allclose(grads[number], gradient(batch, coins, many[number]), atol=1e-5)
     # They end together, with the one that takes longest.
-    made = [int(scanned(batch, coins, weights)[1].num_steps) for weights in many]
-    assert rollouts.num_steps.tolist() == [max(made)] * 2
+    made = [int(scanned(batch, coins, weights)[1].num_calls) for weights in many]
+    assert rollouts.num_calls.tolist() == [max(made)] * 2
 
 
 def test_what_is_kept(images):
@@ -297,6 +297,25 @@ def test_what_is_kept(images):
     is_greedy = np.asarray(coins.explore[0]) >= SETTINGS["exploration"]
     assert is_greedy.any()
     np.testing.assert_allclose(rollout.losses[0][is_greedy], chosen[is_greedy], rtol=1e-5)
+
+
+def test_gradients_reach_predictions_that_are_kept():
+    first = jr.uniform(jr.key(2), (1, 4, 4, 3))
+    batch = Batch(jnp.repeat(first[:, None], 4, axis=1), jnp.array([4]))
+    coins, wanted = flip_coins(jr.key(0), 3, 1), jr.normal(jr.key(3), (3, 1, 4, 4, 3))
+
+    def kept(weights):
+        _, rollout = image_loss(weights, batch, coins, skips=Skips(1, 1), keep_predictions=True)
+        return jnp.sum(wanted * rollout.predictions)
+
+    def by_hand(weights):
+        frames, total = first[0], 0.0
+        for one in wanted[:, 0]:
+            frames = tiny_model(weights)(frames)
+            total += jnp.sum(one * frames)
+        return total
+
+    np.testing.assert_allclose(jax.grad(kept)(WEIGHTS), jax.grad(by_hand)(WEIGHTS), rtol=1e-5)
 
 
 def test_bad_settings_are_refused():

@@ -45,8 +45,10 @@ class SkipConfig:
     step_cost: Annotated[float, Field(ge=0)] = 0.0  # of an alignment
     aligned_steps: Count | None = None  # predictions that an alignment may take; None: any number
     num_watched: Count = 125  # validation trajectories that are measured on the way
-    chunk: Count | None = 8
-    """Steps of a rollout of images that are made at a time, for accelerators; None: one by one."""
+    chunk: Count = 8
+    """Steps of a rollout of images that are made before one looks whether all have ended."""
+    lanes: Count | None = None
+    """Trajectories of a batch that are followed at a time; None: as is fastest on the device."""
     rematerialize: bool = False
     vectorize_seeds: bool = True  # on an accelerator: one program for all seeds
 

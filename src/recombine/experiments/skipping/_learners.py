@@ -56,10 +56,12 @@ def make_skip_learner(
         batch_size=config.batch_size,
         rematerialize=config.rematerialize,
         chunk=config.chunk if config.frames == "images" else 1,
+        lanes=config.lanes,
         num_watched=config.num_watched,
         at_once=config.num_watched if config.frames == "images" else 50,
         num_inspected=1,
-        vectorize_seeds=config.vectorize_seeds,
+        # Convolutions of several models at once are grouped ones, which are slow.
+        vectorize_seeds=config.vectorize_seeds and config.frames != "images",
     )
     if config.matching != "greedy":
         return GreedyFirstLearner(learner, round(config.greedy_share * steps))

@@ -80,6 +80,7 @@ def aligned_loss(
     keep_predictions: bool = False,
     rematerialize: bool = False,
     chunk: int = 1,
+    lanes: int | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the loss of a batch whose predictions are aligned as a whole.
 
@@ -96,6 +97,7 @@ def aligned_loss(
         keep_predictions: whether to return all predicted frames.
         rematerialize: whether to compute predictions again for the backward pass.
         chunk: of the hard version: how many steps are made at a time, as in `skip_loss`.
+        lanes: of the hard version: how many trajectories are followed at a time.
     """
     time = batch.frames.shape[1]
     steps = skips.most_predictions(time) if steps is None else steps
@@ -122,6 +124,7 @@ def aligned_loss(
             keep_predictions=keep_predictions,
             rematerialize=rematerialize,
             chunk=chunk,
+            lanes=lanes,
         )
     soft = jax.vmap(
         lambda cost, length: soft_alignment_cost(
@@ -139,7 +142,7 @@ def aligned_loss(
         matched=targets,
         losses=jnp.where(is_step, losses, 0.0),
         num_predictions=found.num_predictions,
-        num_steps=jnp.int32(steps),
+        num_calls=jnp.int32(steps * len(batch.lengths)),
         predictions=predictions if keep_predictions else None,
         costs=None,
     )

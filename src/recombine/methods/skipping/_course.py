@@ -1,4 +1,8 @@
-"""One step of a rollout: predict, match, and decide what is fed next."""
+"""One step of a rollout: match a prediction, and decide what is fed next.
+
+Of a batch only some trajectories may be followed at a time, each in a lane of its own. Where one
+ends, the next one begins; the longest begin first, so that few lanes are idle at the end.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,12 +11,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from recombine.methods.skipping._frames import FrameLoss
+from recombine.methods.skipping._frames import FrameLoss, as_floats
 from recombine.methods.skipping._matching import (
     NOT_MATCHED,
     Batch,
     Match,
-    Walk,
     batched_model,
     frames_at,
     match,
@@ -20,23 +23,41 @@ from recombine.methods.skipping._matching import (
 from recombine.methods.skipping._skips import Coins, Skips
 
 
-class Draw(NamedTuple):
-    """What is settled before a step is made."""
+class Draws(NamedTuple):
+    """What is settled beforehand, for every step that a trajectory may take."""
 
-    coin: Coins
-    target: Int[Array, " batch"] | None
+    coins: Coins
+    targets: Int[Array, "steps batch"] | None
     """The frames to match, where they are known; -1 after the end."""
 
 
-class Step(NamedTuple):
-    """What happened in a step; trajectories that have ended are marked."""
+class Walk(NamedTuple):
+    """How far the trajectories are that are followed now."""
 
-    matched: Int[Array, " batch"]
-    losses: Float[Array, " batch"]
-    is_fed_back: Bool[Array, " batch"]
-    """Whether the prediction, and not the truth, is the input of the next step."""
-    prediction: Float[Array, " batch *shape"] | None
-    costs: Float[Array, "batch candidates"] | None
+    items: Int[Array, " lanes"]
+    """Which they are in the batch."""
+    steps: Int[Array, " lanes"]
+    """How many predictions were made for each."""
+    at: Int[Array, " lanes"]
+    """The last frame that was matched."""
+    inputs: Float[Array, " lanes *shape"]
+    """What the model is fed next."""
+    begun: Int[Array, ""]
+    """How many trajectories of the batch have begun."""
+
+
+class Step(NamedTuple):
+    """What happened in a step; lanes without a trajectory are marked."""
+
+    items: Int[Array, " lanes"]
+    steps: Int[Array, " lanes"]
+    """As in the walk before the step."""
+    matched: Int[Array, " lanes"]
+    losses: Float[Array, " lanes"]
+    is_fed_back: Bool[Array, " lanes"]
+    """Whether the prediction, and nothing else, is the input of the next step."""
+    prediction: Float[Array, " lanes *shape"] | None
+    costs: Float[Array, "lanes candidates"] | None
     """The last two only where they are kept."""
 
 
@@ -44,54 +65,100 @@ class Course(eqx.Module):
     """A batch of trajectories and the rules by which a model is led along them."""
 
     batch: Batch
+    draws: Draws
     exploration: Float[Array, ""] | float
     truth: Float[Array, ""] | float
     skips: Skips = eqx.field(static=True)
     frame_loss: FrameLoss = eqx.field(static=True)
 
-    def needed(self, walk: Walk, draw: Draw) -> Bool[Array, " batch"]:
-        """Says which trajectories have not ended."""
-        if draw.target is not None:
-            return draw.target != NOT_MATCHED
-        return walk.at + self.skips.shortest <= self.batch.lengths - 1
+    def start(self, lanes: int) -> Walk:
+        """Begins with the longest trajectories."""
+        items, nothing = self._queue()[:lanes], jnp.zeros(lanes, self.batch.lengths.dtype)
+        return Walk(items, nothing, nothing, self._first(items), jnp.int32(lanes))
 
-    def predict(self, model: Any, inputs: Float[Array, " batch *shape"]) -> Array:
+    def needed(self, walk: Walk) -> Bool[Array, " lanes"]:
+        """Says in which lanes a trajectory has not ended."""
+        if self.draws.targets is not None:
+            return self._drawn(self.draws.targets, walk) != NOT_MATCHED
+        return walk.at + self.skips.shortest <= self.batch.lengths[walk.items] - 1
+
+    def predict(
+        self, model: Any, items: Int[Array, " lanes"], inputs: Float[Array, " lanes *shape"]
+    ) -> Float[Array, " lanes *shape"]:
         """Calls the model on what is fed to it."""
-        return batched_model(model, self.batch.context)(inputs)
+        context = self.batch.context
+        return batched_model(model, None if context is None else context[items])(inputs)
 
     def losses(
-        self, predictions: Float[Array, " batch *shape"], frames: Float[Array, " batch *shape"]
-    ) -> Float[Array, " batch"]:
+        self, predictions: Float[Array, " lanes *shape"], frames: Float[Array, " lanes *shape"]
+    ) -> Float[Array, " lanes"]:
         """Returns how far predictions are from frames."""
         return jax.vmap(self.frame_loss)(predictions, frames)
 
-    def advance(
-        self, prediction: Float[Array, " batch *shape"], walk: Walk, draw: Draw
-    ) -> tuple[Walk, Step]:
-        """Goes in every trajectory to the frame that the prediction fits."""
-        active = self.needed(walk, draw)
-        found = self._match(prediction, active, walk, draw)
+    def advance(self, prediction: Float[Array, " lanes *shape"], walk: Walk) -> tuple[Walk, Step]:
+        """Goes in every lane to the frame that the prediction fits, or on to a new trajectory."""
+        active = self.needed(walk)
+        coin: Coins = jax.tree.map(lambda rows: self._drawn(rows, walk), self.draws.coins)
+        found = self._match(prediction, active, walk, coin)
         losses = jnp.where(active, self.losses(prediction, found.frame), 0.0)
-        # A trajectory that has ended is fed its last frame: whatever the model makes of it is
+        # A lane without a trajectory is fed the last frame: whatever the model makes of it is
         # finite, and does not count.
-        is_truth = (draw.coin.truth < self.truth) | ~active
+        is_truth = (coin.truth < self.truth) | ~active
         inputs = _choose(is_truth, found.frame, prediction)
+        after = Walk(walk.items, walk.steps + active, found.at, inputs, walk.begun)
+        after, is_new = self._fill(after)
         matched = jnp.where(active, found.at, NOT_MATCHED)
-        return Walk(found.at, inputs), Step(matched, losses, ~is_truth, prediction, found.costs)
+        return after, Step(
+            *(walk.items, walk.steps, matched, losses),
+            is_fed_back=~is_truth & ~is_new,
+            prediction=prediction,
+            costs=found.costs,
+        )
+
+    def _fill(self, walk: Walk) -> tuple[Walk, Bool[Array, " lanes"]]:
+        """Lets the next trajectories begin where others have ended."""
+        batch = len(self.batch.lengths)
+        if len(walk.items) == batch:  # all have begun
+            return walk, jnp.zeros(batch, bool)
+        has_ended = ~self.needed(walk)
+        place = walk.begun + jnp.cumsum(has_ended) - 1
+        is_new = has_ended & (place < batch)
+        items = jnp.where(is_new, self._queue()[jnp.minimum(place, batch - 1)], walk.items)
+        return Walk(
+            items=items,
+            steps=jnp.where(is_new, 0, walk.steps),
+            at=jnp.where(is_new, 0, walk.at),
+            inputs=_choose(is_new, self._first(items), walk.inputs),
+            begun=walk.begun + jnp.sum(is_new),
+        ), is_new
+
+    def _queue(self) -> Int[Array, " batch"]:
+        """Returns the trajectories, the longest first."""
+        if self.draws.targets is None:
+            return jnp.argsort(-self.batch.lengths)
+        return jnp.argsort(-jnp.sum(self.draws.targets != NOT_MATCHED, axis=0))
+
+    def _first(self, items: Int[Array, " lanes"]) -> Float[Array, " lanes *shape"]:
+        return as_floats(self.batch.frames[items, 0])
+
+    def _drawn(self, rows: Array, walk: Walk) -> Array:
+        """Returns what was drawn for the next step of every lane; -1 or 0 after the last one."""
+        blank = NOT_MATCHED if jnp.issubdtype(rows.dtype, jnp.integer) else 0
+        return rows.at[walk.steps, walk.items].get(mode="fill", fill_value=blank)
 
     def _match(
-        self, prediction: Array, active: Bool[Array, " batch"], walk: Walk, draw: Draw
+        self, prediction: Array, active: Bool[Array, " lanes"], walk: Walk, coin: Coins
     ) -> Match:
         skips, batch = self.skips, self.batch
-        if draw.target is None:
+        if self.draws.targets is None:
             return match(
-                *(prediction, active, walk.at, batch, skips, self.frame_loss),
-                *(draw.coin, self.exploration),
+                *(prediction, active, walk.items, walk.at, batch, skips, self.frame_loss),
+                *(coin, self.exploration),
             )
-        at = jnp.where(active, draw.target, walk.at)
+        at = jnp.where(active, self._drawn(self.draws.targets, walk), walk.at)
         costs = jnp.zeros((len(at), skips.longest - skips.shortest + 1))
-        return Match(active, at, prediction, frames_at(batch, at), costs)
+        return Match(at, frames_at(batch, walk.items, at), costs)
 
 
-def _choose(which: Bool[Array, " batch"], yes: Array, no: Array) -> Array:
+def _choose(which: Bool[Array, " lanes"], yes: Array, no: Array) -> Array:
     return jnp.where(which.reshape(-1, *[1] * (yes.ndim - 1)), yes, no)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from recombine.methods.skipping._frames import FrameLoss, as_floats
-from recombine.methods.skipping._matching import Batch, Walk, batched_model, match
+from recombine.methods.skipping._matching import Batch, batched_model, match
 from recombine.methods.skipping._outcome import OutcomeReader
 from recombine.methods.skipping._skips import Skips
 
@@ -105,25 +105,26 @@ def read_matched_run(
     predict = batched_model(model, batch.context)
     first = as_floats(batch.frames[:, 0])
     watch = _Watch(reader, first, batch.context)
+    everyone = jnp.arange(len(first))
 
-    def is_active(walk: Walk) -> Bool[Array, " batch"]:
-        return walk.at + skips.shortest <= batch.lengths - 1
+    def is_active(at: Int[Array, " batch"]) -> Bool[Array, " batch"]:
+        return at + skips.shortest <= batch.lengths - 1
 
-    def step(carry: tuple[Walk, Outcomes, Array]) -> tuple[Walk, Outcomes, Array]:
-        walk, seen, longest = carry
-        active = is_active(walk)
-        prediction = predict(walk.inputs)
-        found = match(prediction, active, walk.at, batch, skips, frame_loss)
+    def step(carry: tuple[Array, Array, Outcomes, Array]) -> tuple[Array, Array, Outcomes, Array]:
+        at, frames, seen, longest = carry
+        active = is_active(at)
+        prediction = predict(frames)
+        found = match(prediction, active, everyone, at, batch, skips, frame_loss)
         seen = watch.see(seen, prediction, active)
-        return Walk(found.at, prediction), seen, jnp.maximum(longest, found.at - walk.at)
+        return found.at, prediction, seen, jnp.maximum(longest, found.at - at)
 
-    start = Walk(jnp.zeros_like(batch.lengths), first)
-    walk, seen, longest = jax.lax.while_loop(
+    nowhere = jnp.zeros_like(batch.lengths)
+    at, _, seen, longest = jax.lax.while_loop(
         lambda carry: jnp.any(is_active(carry[0])),
         step,
-        (start, watch.nothing(), jnp.zeros_like(batch.lengths)),
+        (nowhere, first, watch.nothing(), nowhere),
     )
-    return Followed(seen, walk.at, longest)
+    return Followed(seen, at, longest)
 
 
 def score_outcomes(

@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from recombine.methods.skipping._course import Course, Draw
+from recombine.methods.skipping._course import Course, Draws
 from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss
 from recombine.methods.skipping._matching import NOT_MATCHED, Batch
-from recombine.methods.skipping._rolling import Keep, roll
+from recombine.methods.skipping._rolling import Loop, roll
 from recombine.methods.skipping._skips import Coins, Skips
 
 
@@ -33,11 +33,11 @@ class Rollout(NamedTuple):
     """The loss of each prediction; 0 after the end."""
     num_predictions: Int[Array, " batch"]
     """How often the model was needed, per trajectory."""
-    num_steps: Int[Array, ""]
-    """How often it was called for the whole batch: until the last trajectory ended, or to the end
-    of that chunk."""
+    num_calls: Int[Array, ""]
+    """How often it was called for the whole batch, idle lanes included: until the last trajectory
+    ended (of all vectorised runs), or to the end of that chunk."""
     predictions: Float[Array, "steps batch *shape"] | None
-    """The predicted frames, where they are kept; 0 after the batch's end."""
+    """The predicted frames, where they are kept; 0 after the end."""
     costs: Float[Array, "steps batch candidates"] | None
     """The loss against every candidate, where they are kept; infinite beyond the end."""
 
@@ -56,6 +56,7 @@ def skip_loss(
     keep_costs: bool = False,
     rematerialize: bool = False,
     chunk: int = 1,
+    lanes: int | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the mean loss over all predictions of a batch, and what was matched with what.
 
@@ -77,6 +78,9 @@ def skip_loss(
             third more time and saves most of the memory.
         chunk: how many steps are made before one looks whether all trajectories have ended. An
             accelerator waits while the host looks.
+        lanes: how many trajectories are followed at a time; where one ends, the next one begins.
+            None follows all of them, and those that end early wait for the others. The numbers are
+            the same.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -92,20 +96,31 @@ def skip_loss(
     steps = _checked(batch, coins, skips, targets)
     if chunk < 1:
         raise ValueError(f"`chunk` must be at least 1 step; got {chunk}")
-    course = Course(batch, exploration, truth, skips, frame_loss)
-    draws = Draw(jax.tree.map(lambda row: row[:steps], coins), targets)
+    if lanes is not None and lanes < 1:
+        raise ValueError(f"`lanes` must be at least 1 trajectory at a time; got {lanes}")
+    lanes = len(batch.lengths) if lanes is None else min(lanes, len(batch.lengths))
+    draws = Draws(jax.tree.map(lambda row: row[:steps], coins), targets)
+    course = Course(batch, draws, exploration, truth, skips, frame_loss)
+    made, num_steps = roll(
+        model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize)
+    )
 
-    keep = Keep(keep_predictions, keep_costs, inputs_only=rematerialize)
-    made, num_steps = roll(model, course, draws, chunk, keep)
-    is_step = made.matched != NOT_MATCHED
+    def in_order(of_lanes: Array, blank: float) -> Array:
+        """From a row for each step that was made to one for each step of a trajectory."""
+        rows = jnp.full((steps, len(batch.lengths), *of_lanes.shape[2:]), blank, of_lanes.dtype)
+        row = jnp.where(made.matched != NOT_MATCHED, made.steps, steps)  # the others fall out
+        return rows.at[row, made.items].set(of_lanes, mode="drop")
+
+    matched = in_order(made.matched, NOT_MATCHED)
+    is_step = matched != NOT_MATCHED
     loss = jnp.sum(made.losses) / jnp.maximum(jnp.sum(is_step), 1)
     return loss, Rollout(
-        matched=made.matched,
-        losses=made.losses,
+        matched=matched,
+        losses=in_order(made.losses, 0.0),
         num_predictions=jnp.sum(is_step, axis=0),
-        num_steps=num_steps,
-        predictions=made.prediction,
-        costs=made.costs,
+        num_calls=lanes * num_steps,
+        predictions=None if made.prediction is None else in_order(made.prediction, 0.0),
+        costs=None if made.costs is None else in_order(made.costs, jnp.inf),
     )
 
 

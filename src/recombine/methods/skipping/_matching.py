@@ -22,29 +22,19 @@ class Batch(NamedTuple):
     """What the model is told besides the frame; it does not change within a trajectory."""
 
 
-class Walk(NamedTuple):
-    """How far the trajectories of a batch are."""
-
-    at: Int[Array, " batch"]
-    """The last frame that was matched."""
-    inputs: Float[Array, " batch *shape"]
-    """What the model is fed next."""
-
-
 class Match(NamedTuple):
-    """One prediction of every trajectory, and the frame it was matched with."""
+    """One prediction of some trajectories, and the frames they were matched with."""
 
-    active: Bool[Array, " batch"]
-    at: Int[Array, " batch"]
-    prediction: Float[Array, " batch *shape"]
-    frame: Float[Array, " batch *shape"]
-    costs: Float[Array, "batch candidates"]
+    at: Int[Array, " lanes"]
+    frame: Float[Array, " lanes *shape"]
+    costs: Float[Array, "lanes candidates"]
 
 
 def match(
-    prediction: Float[Array, " batch *shape"],
-    active: Bool[Array, " batch"],
-    at: Int[Array, " batch"],
+    prediction: Float[Array, " lanes *shape"],
+    active: Bool[Array, " lanes"],
+    items: Int[Array, " lanes"],
+    at: Int[Array, " lanes"],
     batch: Batch,
     skips: Skips,
     frame_loss: FrameLoss,
@@ -57,8 +47,9 @@ def match(
     stays where it is.
 
     Args:
-        prediction: one for every trajectory.
-        active: which trajectories have not ended.
+        prediction: one for every trajectory that is followed.
+        active: which of them have not ended.
+        items: which they are in the batch.
         at: their last matched frames.
         batch: the trajectories.
         skips: how far a prediction may skip.
@@ -66,7 +57,7 @@ def match(
         coin: one row of coins, or None to match the best.
         exploration: the probability that a match is drawn at random.
     """
-    furthest = jnp.minimum(skips.longest, batch.lengths - 1 - at)
+    furthest = jnp.minimum(skips.longest, batch.lengths[items] - 1 - at)
     offsets = skips.shortest + jnp.arange(skips.longest - skips.shortest + 1)
     if skips.is_fixed:
         skip = jnp.full_like(at, skips.shortest)
@@ -74,7 +65,7 @@ def match(
     else:
         last = batch.frames.shape[1] - 1
         index = jnp.minimum(at[:, None] + offsets[None], last)
-        window = as_floats(jax.vmap(lambda frames, where: frames[where])(batch.frames, index))
+        window = as_floats(batch.frames[items[:, None], index])
         costs = jax.vmap(frame_loss.against)(jax.lax.stop_gradient(prediction), window)
         costs = jnp.where(offsets[None] <= furthest[:, None], costs, jnp.inf)
         skip = skips.shortest + jnp.argmin(costs, axis=1)
@@ -83,12 +74,14 @@ def match(
             drawn = jnp.minimum(jnp.floor(coin.offset * choices).astype(at.dtype), choices - 1)
             skip = jnp.where(coin.explore < exploration, skips.shortest + drawn, skip)
     new = jnp.where(active, at + skip, at).astype(at.dtype)
-    return Match(active, new, prediction, frames_at(batch, new), costs)
+    return Match(new, frames_at(batch, items, new), costs)
 
 
-def frames_at(batch: Batch, at: Int[Array, " batch"]) -> Float[Array, " batch *shape"]:
-    """Returns one frame of every trajectory."""
-    return as_floats(jax.vmap(lambda frames, where: frames[where])(batch.frames, at))
+def frames_at(
+    batch: Batch, items: Int[Array, " lanes"], at: Int[Array, " lanes"]
+) -> Float[Array, " lanes *shape"]:
+    """Returns one frame of each of some trajectories."""
+    return as_floats(batch.frames[items, at])
 
 
 def batched_model(model: Callable[..., Any], context: Array | None) -> Callable[[Any], Any]:

@@ -139,8 +139,9 @@ def reader_loss(
 
     targets = jnp.where(is_end, labels[None], none[None])
     predicted = jax.vmap(losses)(predictions, targets)
-    true_ends = losses(frames_at(batch, last), labels)
-    true_others = losses(frames_at(batch, earlier), none)
+    everyone = jnp.arange(len(last))
+    true_ends = losses(frames_at(batch, everyone, last), labels)
+    true_others = losses(frames_at(batch, everyone, earlier), none)
     ends = jnp.concatenate([true_ends, jnp.where(is_end, predicted, 0.0).reshape(-1)])
     is_other = is_step & ~is_end
     others = jnp.concatenate([true_others, jnp.where(is_other, predicted, 0.0).reshape(-1)])

@@ -7,7 +7,6 @@ only the steps that were made, each once.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,30 +15,42 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from recombine.methods.skipping._branching import anyone
-from recombine.methods.skipping._course import Course, Draw, Step
-from recombine.methods.skipping._frames import as_floats
-from recombine.methods.skipping._matching import NOT_MATCHED, Walk, frames_at
+from recombine.methods.skipping._course import Course, Step, Walk
+from recombine.methods.skipping._matching import NOT_MATCHED, frames_at
 
 
-class Keep(NamedTuple):
-    """What is to be written down."""
+class Loop(NamedTuple):
+    """How a rollout is made, and what is written down of it."""
 
-    predictions: bool = False
-    costs: bool = False
-    inputs_only: bool = False
-    """For the backward passes only what the model was fed; predictions are then made twice."""
+    lanes: int
+    """How many trajectories are followed at a time."""
+    chunk: int = 1
+    """How many steps are made before one looks whether all have ended."""
+    keep_predictions: bool = False
+    keep_costs: bool = False
+    keep_inputs_only: bool = False
+    """For the way back only what the model was fed; predictions are then made twice."""
+
+    def most_steps(self, batch: int, steps: int) -> int:
+        """Returns how many steps a batch takes at most; whole chunks.
+
+        A lane is idle only when no trajectory is left to begin, so at the end, and then for no
+        longer than one trajectory takes.
+        """
+        most = steps if self.lanes == batch else -(-(batch + self.lanes - 1) * steps // self.lanes)
+        return -(-most // self.chunk) * self.chunk
 
 
 class Rolled(NamedTuple):
     """A rollout that has ended."""
 
     steps: Step
-    """All that there could be; those that were not made are marked as not matched."""
+    """As they were made, the others blank: not matched."""
     num_steps: Int[Array, ""]
     """How many were made: to the end of the batch, or of that chunk."""
 
 
-def roll(model: Any, course: Course, draws: Draw, chunk: int, keep: Keep) -> Rolled:
+def roll(model: Any, course: Course, loop: Loop) -> Rolled:
     """Leads a model along a batch until all trajectories have ended.
 
     Gradients reach what the model holds or closes over, through losses and predictions.
@@ -47,65 +58,46 @@ def roll(model: Any, course: Course, draws: Draw, chunk: int, keep: Keep) -> Rol
     Args:
         model: predicts one frame from another.
         course: the batch and the rules.
-        draws: for every step that there could be.
-        chunk: how many steps are made before one looks whether all have ended.
-        keep: what else is returned, and what is kept for the way back.
+        loop: how it is made.
     """
-    steps = len(draws.coin.truth)
-    draws = jax.tree.map(partial(_fill_up, rows=-(-steps // chunk) * chunk), draws)
-    first = as_floats(course.batch.frames[:, 0])
-    predict = eqx.filter_closure_convert(lambda inputs: course.predict(model, inputs), first)
+    start = course.start(loop.lanes)
+    predict = eqx.filter_closure_convert(
+        lambda items, inputs: course.predict(model, items, inputs), start.items, start.inputs
+    )
     arrays, static = eqx.partition(predict, eqx.is_inexact_array)
-    rolled: Rolled = _roll(arrays, static, course, draws, chunk, keep)
-    made = jax.tree.map(lambda leaf: leaf[:steps], rolled.steps)
-    return Rolled(made, rolled.num_steps)
-
-
-def _fill_up(leaf: Array, rows: int) -> Array:
-    """Adds steps that nobody needs."""
-    blank = NOT_MATCHED if jnp.issubdtype(leaf.dtype, jnp.integer) else 0
-    fill = [(0, rows - len(leaf))] + [(0, 0)] * (leaf.ndim - 1)
-    return jnp.pad(leaf, fill, constant_values=blank)
+    return _roll(arrays, static, course, loop)
 
 
 class Notes(NamedTuple):
-    """What the way back needs of one step, or of all."""
+    """What the way back needs of a step."""
 
-    prediction: Float[Array, " batch *shape"]
+    prediction: Float[Array, " lanes *shape"]
     passes: list[Array]
     """Of the backward pass; or what the model was fed, where that is all that is kept."""
 
 
 @eqx.filter_custom_vjp
-def _roll(
-    arrays: PyTree[Array], static: Any, course: Course, draws: Draw, chunk: int, keep: Keep
-) -> Rolled:
-    def predict(inputs: Array) -> tuple[Array, None]:
-        return eqx.combine(arrays, static)(inputs), None
+def _roll(arrays: PyTree[Array], static: Any, course: Course, loop: Loop) -> Rolled:
+    def predict(walk: Walk) -> tuple[Array, None]:
+        return eqx.combine(arrays, static)(walk.items, walk.inputs), None
 
-    return _go_along(predict, course, draws, chunk, keep)[0]
+    return _go_along(predict, course, loop)[0]
 
 
 @_roll.def_fwd
 def _roll_forward(
-    perturbed: Any,
-    arrays: PyTree[Array],
-    static: Any,
-    course: Course,
-    draws: Draw,
-    chunk: int,
-    keep: Keep,
+    perturbed: Any, arrays: PyTree[Array], static: Any, course: Course, loop: Loop
 ) -> tuple[Rolled, tuple[Rolled, Notes]]:
     del perturbed
 
-    def predict(inputs: Array) -> tuple[Array, Notes]:
-        if keep.inputs_only:
-            prediction = eqx.combine(arrays, static)(inputs)
-            return prediction, Notes(prediction, [inputs])
-        prediction, passes, _ = _differentiated(static, arrays, inputs)
+    def predict(walk: Walk) -> tuple[Array, Notes]:
+        if loop.keep_inputs_only:
+            prediction = eqx.combine(arrays, static)(walk.items, walk.inputs)
+            return prediction, Notes(prediction, [walk.inputs])
+        prediction, passes, _ = _differentiated(static, arrays, walk.items, walk.inputs)
         return prediction, Notes(prediction, passes)
 
-    rolled, notes = _go_along(predict, course, draws, chunk, keep)
+    rolled, notes = _go_along(predict, course, loop)
     return rolled, (rolled, notes)
 
 
@@ -117,14 +109,12 @@ def _roll_backward(
     arrays: PyTree[Array],
     static: Any,
     course: Course,
-    draws: Draw,
-    chunk: int,
-    keep: Keep,
+    loop: Loop,
 ) -> PyTree[Array]:
-    del perturbed, draws
+    del perturbed
     rolled, notes = residuals
-    inputs = as_floats(course.batch.frames[:, 0])
-    restore = _restorer(static, arrays, inputs)
+    start = course.start(loop.lanes)
+    restore = _restorer(static, arrays, start.items, start.inputs)
 
     def back_one_step(done: Array, carry: tuple[PyTree[Array], Array]) -> tuple[Any, Array]:
         total, from_inputs = carry
@@ -132,12 +122,13 @@ def _roll_backward(
         step, note, wanted = jax.tree.map(
             lambda leaf: leaf[number], (rolled.steps, notes, gradient.steps)
         )
-        of_prediction = _gradient_of_losses(course, note.prediction, step.matched, wanted.losses)
-        of_prediction += jnp.where(_beside(step.is_fed_back, from_inputs), from_inputs, 0.0)
-        if keep.predictions:
+        of_prediction = jnp.where(_beside(step.is_fed_back, from_inputs), from_inputs, 0.0)
+        if wanted.losses is not None:  # None: nothing asks for their gradient
+            of_prediction += _gradient_of_losses(course, note.prediction, step, wanted.losses)
+        if wanted.prediction is not None:
             of_prediction += wanted.prediction
-        if keep.inputs_only:
-            go_back = _differentiated(static, arrays, note.passes[0])[2]
+        if loop.keep_inputs_only:
+            go_back = _differentiated(static, arrays, step.items, note.passes[0])[2]
         else:
             go_back = restore(note.passes)
         to_arrays, to_inputs = go_back(of_prediction)
@@ -145,50 +136,43 @@ def _roll_backward(
 
     def back_one_chunk(done: Array, carry: Any) -> Any:
         return jax.lax.fori_loop(
-            0, chunk, lambda one, carry: back_one_step(chunk * done + one, carry), carry
+            0, loop.chunk, lambda one, carry: back_one_step(loop.chunk * done + one, carry), carry
         )
 
-    nothing = (jax.tree.map(jnp.zeros_like, arrays), jnp.zeros_like(inputs))
-    return jax.lax.fori_loop(0, rolled.num_steps // chunk, back_one_chunk, nothing)[0]
+    nothing = (jax.tree.map(jnp.zeros_like, arrays), jnp.zeros_like(start.inputs))
+    return jax.lax.fori_loop(0, rolled.num_steps // loop.chunk, back_one_chunk, nothing)[0]
 
 
 def _go_along(
-    predict: Callable[[Array], tuple[Array, Any]],
-    course: Course,
-    draws: Draw,
-    chunk: int,
-    keep: Keep,
+    predict: Callable[[Walk], tuple[Array, Any]], course: Course, loop: Loop
 ) -> tuple[Rolled, Any]:
     """Makes steps, chunk by chunk, until all have ended, and notes what `predict` says of each."""
-    rows = len(draws.coin.truth)
-    start = Walk(jnp.zeros_like(course.batch.lengths), as_floats(course.batch.frames[:, 0]))
+    rows = loop.most_steps(len(course.batch.lengths), len(course.draws.coins.truth))
 
-    def advance(walk: Walk, draw: Draw) -> tuple[Walk, tuple[Step, Any]]:
-        prediction, notes = predict(walk.inputs)
-        walk, step = course.advance(prediction, walk, draw)
-        if not keep.predictions:
+    def advance(walk: Walk) -> tuple[Walk, tuple[Step, Any]]:
+        prediction, notes = predict(walk)
+        walk, step = course.advance(prediction, walk)
+        if not loop.keep_predictions:
             step = step._replace(prediction=None)
-        if not keep.costs:
+        if not loop.keep_costs:
             step = step._replace(costs=None)
         return walk, (step, notes)
 
-    def draw_of(number: Array) -> Draw:
-        return jax.tree.map(lambda leaf: leaf[jnp.minimum(number, rows - 1)], draws)
-
     def wants_more(carry: tuple[Array, Walk, Any]) -> Bool[Array, ""]:
         number, walk, _ = carry
-        return (number < rows) & anyone(course.needed(walk, draw_of(number)))
+        return (number < rows) & anyone(course.needed(walk))
 
     def make_one(_: Any, carry: tuple[Array, Walk, Any]) -> tuple[Array, Walk, Any]:
         number, walk, made = carry
-        walk, new = advance(walk, draw_of(number))
+        walk, new = advance(walk)
         made = jax.tree.map(lambda all_, one: all_.at[number].set(one), made, new)
         return number + 1, walk, made
 
     def make_chunk(carry: tuple[Array, Walk, Any]) -> tuple[Array, Walk, Any]:
-        return jax.lax.fori_loop(0, chunk, make_one, carry)
+        return jax.lax.fori_loop(0, loop.chunk, make_one, carry)
 
-    _, like = jax.eval_shape(advance, start, draw_of(jnp.int32(0)))
+    start = course.start(loop.lanes)
+    _, like = jax.eval_shape(advance, start)
     steps, notes = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), like)
     blank = (steps._replace(matched=jnp.full_like(steps.matched, NOT_MATCHED)), notes)
     number, _, (steps, notes) = jax.lax.while_loop(
@@ -198,11 +182,11 @@ def _go_along(
 
 
 def _differentiated(
-    static: Any, arrays: PyTree[Array], inputs: Array
+    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> tuple[Array, list[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns a prediction, what its backward pass needs beside `arrays`, and that pass."""
     prediction, go_back = jax.vjp(
-        lambda arrays, inputs: eqx.combine(arrays, static)(inputs), arrays, inputs
+        lambda arrays, inputs: eqx.combine(arrays, static)(items, inputs), arrays, inputs
     )
     leaves = jax.tree.leaves(go_back)
     own = jax.tree.leaves(arrays)
@@ -210,19 +194,19 @@ def _differentiated(
 
 
 def _restorer(
-    static: Any, arrays: PyTree[Array], inputs: Array
+    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns what makes a backward pass of what was kept of it."""
     own, form, places = jax.tree.leaves(arrays), None, []
 
-    def look(arrays: PyTree[Array], inputs: Array) -> Array:
+    def look(arrays: PyTree[Array], items: Array, inputs: Array) -> Array:
         nonlocal form, places
-        prediction, _, go_back = _differentiated(static, arrays, inputs)
+        prediction, _, go_back = _differentiated(static, arrays, items, inputs)
         leaves, form = jax.tree.flatten(go_back)
         places = [_place(leaf, jax.tree.leaves(arrays)) for leaf in leaves]
         return prediction
 
-    jax.eval_shape(look, arrays, inputs)
+    jax.eval_shape(look, arrays, items, inputs)
 
     def restore(passes: list[Array]) -> Callable[[Array], tuple[PyTree[Array], Array]]:
         kept = iter(passes)
@@ -239,17 +223,17 @@ def _place(leaf: Array, own: list[Array]) -> int | None:
 
 def _gradient_of_losses(
     course: Course,
-    prediction: Float[Array, " batch *shape"],
-    matched: Int[Array, " batch"],
-    wanted: Float[Array, " batch"],
-) -> Float[Array, " batch *shape"]:
+    prediction: Float[Array, " lanes *shape"],
+    step: Step,
+    wanted: Float[Array, " lanes"],
+) -> Float[Array, " lanes *shape"]:
     """Returns what the losses of a step want of its predictions."""
-    frames = frames_at(course.batch, jnp.maximum(matched, 0))
+    frames = frames_at(course.batch, step.items, jnp.maximum(step.matched, 0))
     (of_prediction,) = jax.vjp(lambda made: course.losses(made, frames), prediction)[1](
-        jnp.where(matched != NOT_MATCHED, wanted, 0.0)
+        jnp.where(step.matched != NOT_MATCHED, wanted, 0.0)
     )
     return of_prediction
 
 
-def _beside(flags: Bool[Array, " batch"], values: Array) -> Bool[Array, "batch ..."]:
+def _beside(flags: Bool[Array, " lanes"], values: Array) -> Bool[Array, "lanes ..."]:
     return flags.reshape(-1, *[1] * (values.ndim - 1))

@@ -9,7 +9,7 @@ strided variant has 5 x 5 pixels, not 7 x 7, and "He et al." means uniform in ±
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -82,9 +82,10 @@ class VideoModel(eqx.Module):
 # For the backward pass of a rollout only what enters these functions is kept: the shifted copies
 # and what a ReLU lets through are several times as large, and quickly made again. The products of a
 # convolution are not; nothing in its own derivative needs them.
+_lean: Any = partial(eqx.filter_checkpoint, prevent_cse=False)
 
 
-@partial(eqx.filter_checkpoint, prevent_cse=False)
+@_lean
 def _convolved(
     layer: Convolution,
     image: Float[Array, "height width inputs"],
@@ -94,7 +95,7 @@ def _convolved(
     return layer(jax.nn.relu(image) if after_relu else image, precision)
 
 
-@partial(eqx.filter_checkpoint, prevent_cse=False)
+@_lean
 def _join(
     join: Convolution,
     out: Convolution,
