@@ -71,6 +71,22 @@ def test_a_product_with_shifted_copies_is_a_convolution(shape, stride, size, inp
     np.testing.assert_allclose(layer(images), expected[0] + layer.bias[None, None], atol=1e-5)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_other_devices_convolve_by_themselves_and_alike(architecture, monkeypatch):
+    model = VideoModelShape(architecture, 4, "highest")(jr.key(0))
+    image, wanted = jr.uniform(jr.key(1), (2, 9, 7, 3))
+
+    def graded(model):
+        return eqx.filter_value_and_grad(lambda model: jnp.sum(wanted * model(image)))(model)
+
+    ours = graded(model)
+    assert "conv_general_dilated" not in str(jax.make_jaxpr(model)(image))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert "conv_general_dilated" in str(jax.make_jaxpr(model)(image))
+    for our, other in zip(*map(jax.tree.leaves, (ours, graded(model))), strict=True):
+        np.testing.assert_allclose(our, other, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(9, 7), (4, 6)])
 def test_dilated_and_transposed_convolutions_are_what_they_are_called(shape):
     image = jr.normal(jr.key(0), (*shape, 2))
