@@ -56,9 +56,7 @@ def test_learners_have_the_published_numbers(experiment, configs, make):
 
 
 def test_quick_goals_are_small_versions_of_the_published_rows():
-    quick = {row.id: row for row in ROWS.values() if row.quick}
-    assert set(quick) == {name for name in ROWS if name.startswith("modular/goals/")}
-    for row in quick.values():
+    for row in GOAL_TASKS.rows:
         variant = row.quick
         published = dataclasses.asdict(GOALS_PUBLISHED[row.full.config.learner])
         small = dataclasses.asdict(variant.config)
@@ -68,6 +66,38 @@ def test_quick_goals_are_small_versions_of_the_published_rows():
         source = make_goal_learner(variant.config, 1).meta.source
         assert isinstance(source, goal_grid.GoalGrid)
         assert (source.num_inputs, source.horizon) == (5 * 5 * 7, 17)
+
+
+def test_quick_preferences_are_small_versions_of_the_published_rows():
+    made = {}
+    for row in PREFERENCES.rows:
+        variant = row.quick
+        assert variant.num_seeds >= 2
+        full, small = dataclasses.asdict(row.full.config), dataclasses.asdict(variant.config)
+        kept = ("learner", "support", "max_active", "held_out", "adapts_bias", "weight_decay")
+        kept += ("skips", "terminal_nothing")
+        assert all(full[setting] == small[setting] for setting in kept)
+        learner = make_preference_learner(variant.config, variant.steps)
+        source = learner.meta.source
+        assert (source.num_modules, source.num_types, source.num_inputs) == (6, 6, 7 * 7 * 8)
+        assert "ood" in source.sets
+        made[row.id] = eqx.filter(learner, eqx.is_array, inverse=True)
+    for support, other in (("compositional", "noncompositional"), ("connected", "disconnected")):
+        # Rows of one learner differ in numbers alone: they share programs.
+        for row_id in (row_id for row_id in made if f"/{support}/" in row_id):
+            assert made[row_id] == made[row_id.replace(support, other)]
+
+
+def test_the_quick_rule_asks_that_a_module_that_never_occurs_costs_clearly_more():
+    row = ROWS["modular/preference/noncompositional/anil"]
+
+    def others(row_id):
+        assert row_id == "modular/preference/compositional/anil"
+        return {"ood_loss": np.full(2, 0.4), "ood_relative": np.full(2, 0.4)}
+
+    for loss, relative, holds in ((0.6, 0.6, True), (0.45, 0.6, False), (0.6, 0.45, False)):
+        finals = {"ood_loss": np.full(2, loss), "ood_relative": np.full(2, relative)}
+        assert row.quick.rule.judge("ood_loss", finals, others).holds is holds
 
 
 def few(config):
@@ -188,6 +218,27 @@ def test_an_agent_that_gives_up_earns_nothing():
     assert (ours.counts.sum(axis=-1) == 1).all()
     assert float(experts.rewards.sum()) > 0
     np.testing.assert_array_equal(ours.states.cell[..., 0], experts.states.cell[..., 0])
+
+
+@pytest.mark.parametrize("terminal_nothing", [False, True])
+def test_who_knows_only_mean_values_gives_up_at_once(terminal_nothing):
+    """Waiting is backed up as 0.9 of the best that follows, whichever way that is.
+
+    So an agent that does not know the way yet prefers it, and returns near 0 are no error.
+    """
+    source = preference_grid.make_preference_grid(
+        num_modules=6, num_types=6, terminal_nothing=terminal_nothing
+    )
+
+    @jax.jit
+    def demonstrations(key):
+        world_key, task_key = jr.split(key)
+        return source.sample(source.begin(world_key), task_key, 32).query
+
+    for seed in range(3):
+        shown = demonstrations(jr.key(seed))
+        means = jnp.average(shown.targets, axis=(0, 1), weights=shown.weights)
+        assert (int(jnp.argmax(means)) == preference_grid.NOTHING) is not terminal_nothing
 
 
 # Runs and pictures.
