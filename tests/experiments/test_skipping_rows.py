@@ -64,6 +64,7 @@ def test_the_long_rows_have_the_published_settings(task, architecture, explorati
             "decay_factor": 0.2,
             "exploration_steps": exploration,
             "sampling_steps": 20_000,
+            "warm_up_steps": 0,
         }
     )
     assert learner.phases[0].train.frames.dtype == jnp.uint8
@@ -82,9 +83,17 @@ def test_shorter_runs_leave_time_to_learn_what_moves(task):
     # As published in trajectories that were seen, not scaled.
     assert batch * float(schedule.sampling_steps) == pytest.approx(2 * 20_000)
     assert float(schedule.truth(jnp.int32(explored))) > 0.6
-    first, until_late = (float(schedule.rate(jnp.int32(i * explored))) for i in (0, 1.9))
-    assert first == until_late == pytest.approx(1e-3 * batch / 4)
-    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < first / 4
+    warm = int(schedule.warm_up_steps)
+    assert 0 < warm < explored
+    rates = [float(schedule.rate(jnp.int32(i))) for i in (0, warm, 1.9 * explored)]
+    assert rates == pytest.approx([1e-3 / warm, 1e-3, 1e-3])
+    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < 1e-3 / 4
+
+
+def test_quick_rows_of_vectors_have_no_settings_of_images():
+    for name in ("room-runner/asi", "funnel-board/fixed-1", "funnel-board-switch/asi"):
+        config = ROWS[f"asi/{name}"].quick.config
+        assert (config.start, config.precision, config.warm_up_steps) == ("random", "default", 0)
 
 
 def test_methods_of_a_task_differ_in_how_they_skip():

@@ -71,3 +71,9 @@ def test_a_schedule_holds_the_three():
     assert float(schedule.exploration(step)) == pytest.approx(0.5)
     assert float(schedule.truth(step)) == pytest.approx(1 / 2.25)
     assert float(schedule.rate(step)) == pytest.approx(1e-4)
+
+
+def test_the_learning_rate_may_rise_along_a_line_first():
+    schedule = Schedule(learning_rate=1e-2, decay_every=6.0, warm_up_steps=4.0)
+    rates = [float(schedule.rate(jnp.int32(step))) for step in range(7)]
+    np.testing.assert_allclose(rates, [2.5e-3, 5e-3, 7.5e-3, 1e-2, 1e-2, 1e-2, 2e-3], rtol=1e-5)

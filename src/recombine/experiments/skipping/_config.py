@@ -33,6 +33,7 @@ class SkipConfig:
     exploration_steps: Annotated[float, Field(ge=0)] = 7_500.0  # K; 0 is none
     sampling_steps: Positive = 20_000.0  # S
     decay_every: Positive = 15_000.0
+    warm_up_steps: Annotated[float, Field(ge=0)] = 0.0  # steps of the run itself; 0 is none
     batch_size: Count = 2
     architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
     kernels: Count = 48

@@ -44,6 +44,7 @@ def make_skip_learner(
             decay_every=jnp.float32(scale * config.decay_every),
             exploration_steps=jnp.float32(scale * config.exploration_steps),
             sampling_steps=jnp.float32(scale * config.sampling_steps),
+            warm_up_steps=jnp.float32(config.warm_up_steps),
         ),
         temperature=jnp.float32(config.temperature),
         step_cost=jnp.float32(config.step_cost),

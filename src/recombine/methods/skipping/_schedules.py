@@ -65,6 +65,8 @@ class Schedule(eqx.Module):
     """K; 0 is no exploration."""
     sampling_steps: Float[Array, ""] = eqx.field(converter=jnp.float32, default=20_000.0)
     """S."""
+    warm_up_steps: Float[Array, ""] = eqx.field(converter=jnp.float32, default=0.0)
+    """Until then the learning rate rises along a line; 0 is none, as published."""
 
     def exploration(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Returns the probability that a step of matching explores."""
@@ -76,4 +78,6 @@ class Schedule(eqx.Module):
 
     def rate(self, step: Int[Array, ""]) -> Float[Array, ""]:
         """Returns the learning rate."""
-        return stairs(step, self.learning_rate, self.decay_every, self.decay_factor)
+        warm = (jnp.asarray(step, jnp.float32) + 1.0) / jnp.maximum(self.warm_up_steps, 1.0)
+        rate = stairs(step, self.learning_rate, self.decay_every, self.decay_factor)
+        return rate * jnp.minimum(warm, 1.0)
