@@ -42,7 +42,7 @@ def package_versions() -> dict[str, str]:
 
 
 def _commit() -> str | None:
-    """Returns the commit of the checkout that this file is part of, marked when it was changed."""
+    """Returns the commit of the checkout of this package, marked when the package was changed."""
     if given := os.environ.get("RECOMBINE_COMMIT"):
         return given
     here = Path(__file__).parent
@@ -56,6 +56,8 @@ def _commit() -> str | None:
     try:
         if not git("ls-files", Path(__file__).name):
             return None  # installed, perhaps into somebody else's repository
-        return git("rev-parse", "HEAD") + ("-modified" if git("status", "--porcelain", ".") else "")
+        return git("rev-parse", "HEAD") + (
+            "-modified" if git("status", "--porcelain", str(here.parent)) else ""
+        )
     except (OSError, subprocess.SubprocessError):
         return None
