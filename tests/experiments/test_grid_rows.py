@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from recombine.engines import RunRequest, run_row
 from recombine.experiments.hypernetworks import _grid_pictures
+from recombine.experiments.hypernetworks._goal_rows import GOAL_TASKS, GOALS_PUBLISHED
 from recombine.experiments.hypernetworks._grid_learners import (
     ExpertActions,
     GridLearner,
@@ -19,12 +20,7 @@ from recombine.experiments.hypernetworks._grid_learners import (
     make_goal_learner,
     make_preference_learner,
 )
-from recombine.experiments.hypernetworks._grid_rows import (
-    GOAL_TASKS,
-    GOALS_PUBLISHED,
-    PREFERENCE_PUBLISHED,
-    PREFERENCES,
-)
+from recombine.experiments.hypernetworks._preference_rows import PREFERENCE_PUBLISHED, PREFERENCES
 from recombine.methods.hypernetworks import PUBLISHED, published_settings
 from recombine.results import read_records
 from recombine.tasks import goal_grid, preference_grid

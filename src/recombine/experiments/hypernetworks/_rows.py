@@ -6,7 +6,7 @@ from recombine.experiments._row import System
 from recombine.experiments.hypernetworks._connected_rows import WITHOUT_MODULES
 from recombine.experiments.hypernetworks._control_rows import CONTROL
 from recombine.experiments.hypernetworks._distilled_rows import DISTILLATION
-from recombine.experiments.hypernetworks._grid_rows import GOAL_TASKS, PREFERENCES
+from recombine.experiments.hypernetworks._goal_rows import GOAL_TASKS
 from recombine.experiments.hypernetworks._hyperteacher_rows import (
     AMORTISATION,
     COMPOSITION,
@@ -20,6 +20,7 @@ from recombine.experiments.hypernetworks._hyperteacher_sweeps import (
 )
 from recombine.experiments.hypernetworks._larger_student_rows import OVERPARAMETERIZED
 from recombine.experiments.hypernetworks._making_hyperteacher_rows import COMPOSITIONAL
+from recombine.experiments.hypernetworks._preference_rows import PREFERENCES
 from recombine.experiments.hypernetworks._theory_rows import CONTINUOUS, DISCRETE
 
 ALL_CONNECTION = replace(CONNECTION, rows=(*CONNECTION.rows, *WITHOUT_MODULES))
