@@ -76,11 +76,11 @@ def test_matches_are_those_of_the_loss(benchmarks):
 def test_a_step_can_be_kept_from_ending_early(benchmarks):
     import skipping_step  # pyright: ignore[reportMissingImports]
 
-    from recombine.methods.skipping import _loss
+    from recombine.methods.skipping import _rolling
 
     with skipping_step._no_early_exit():
-        assert bool(jax.jit(lambda x: _loss.anyone(x))(jnp.array([False])))
-    assert not bool(_loss.anyone(jnp.array([False])))
+        assert bool(jax.jit(lambda x: _rolling.anyone(x))(jnp.array([False])))
+    assert not bool(_rolling.anyone(jnp.array([False])))
 
 
 @pytest.mark.slow
