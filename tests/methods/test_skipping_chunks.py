@@ -67,14 +67,9 @@ def test_chunks_change_neither_matches_nor_gradients_with_seeds_side_by_side():
     models = Mixer(jnp.stack([MODEL.weights, 0.3 * MODEL.weights]))
     coins = jax.tree.map(lambda coin: jnp.stack([coin, coin[::-1]]), COINS)
     together = eqx.filter_vmap(partial(graded, skips=Skips(1, 3), chunk=3))(models, coins)
-    longest = 0
     for number in range(2):
         own, ours = jax.tree.map(lambda leaf, n=number: leaf[n], ((models, coins), together))
-        alone = graded(*own, skips=Skips(1, 3))
-        check_same(ours, alone, chunk=3)
-        longest = max(longest, int(alone[1].num_calls))
-    # It ends with the chunk in which the last trajectory of any seed ends.
-    assert together[1].num_calls.tolist() == [-(-longest // 9) * 9] * 2
+        check_same(ours, graded(*own, skips=Skips(1, 3)), chunk=3)
 
 
 @pytest.mark.parametrize("skips", [Skips(1, 3), Skips(2, 2)])

@@ -109,6 +109,7 @@ class EqualCalls(NamedTuple):
 QUICK_NOTE = (
     "place and velocity in place of images, a small network that sees what is near, batches of 8"
 )
+QUICK_FUNNEL_SEEDS = 4  # two tell little: they differ by 0.1 and more
 ROOM_QUICK = EqualCalls(500, 420, (80, 160, 240), "38,000")
 FUNNEL_QUICK = EqualCalls(2_000, 880, (220, 440, 660), "210,000")
 TINY: dict[str, Any] = {
@@ -154,6 +155,7 @@ def make_row(
     also: tuple[Metric, ...] = (BY_EVALUATIONS, HARD, SKIP, DEPTH),
     quick_steps: int = FUNNEL_QUICK.asi,
     quick_note: str = QUICK_NOTE,
+    quick_seeds: int = 2,
     quick_changes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Row:
     """Makes a row with its three variants; the quick one has vectors in place of images."""
@@ -171,7 +173,7 @@ def make_row(
         full=Variant(config, steps, eval_every, num_seeds, rule, note),
         quick=None
         if quick is None
-        else Variant(small, quick_steps, quick_steps // 10, 2, quick, quick_note),
+        else Variant(small, quick_steps, quick_steps // 10, quick_seeds, quick, quick_note),
         tiny=Variant(
             replace(config, **TINY | kept, longest_skip=short),
             2,

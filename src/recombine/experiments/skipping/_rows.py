@@ -32,6 +32,7 @@ from recombine.experiments.skipping._making_rows import (
     OWN,
     PUBLISHED_STEPS,
     QUICK_FUNNEL,
+    QUICK_FUNNEL_SEEDS,
     QUICK_SWITCH,
     ROOM,
     ROOM_NOTE,
@@ -213,6 +214,7 @@ FUNNEL_BOARD = Group(
             steps=FUNNEL_STEPS,
             note=FUNNEL_NOTE,
             quick_note=FUNNEL_QUICK.note,
+            quick_seeds=QUICK_FUNNEL_SEEDS,
             quick_changes=QUICK_FUNNEL,
         ),
         make_row(
@@ -233,6 +235,7 @@ FUNNEL_BOARD = Group(
             note=FUNNEL_NOTE,
             quick_steps=FUNNEL_QUICK.no_exploration,
             quick_note=FUNNEL_QUICK.note,
+            quick_seeds=QUICK_FUNNEL_SEEDS,
             quick_changes=QUICK_FUNNEL,
         ),
         *(
@@ -250,6 +253,7 @@ FUNNEL_BOARD = Group(
                 note=FUNNEL_NOTE,
                 quick_steps=FUNNEL_QUICK.fixed[skip - 1],
                 quick_note=FUNNEL_QUICK.note,
+                quick_seeds=QUICK_FUNNEL_SEEDS,
                 quick_changes=QUICK_FUNNEL,
             )
             for skip, method, claim in (

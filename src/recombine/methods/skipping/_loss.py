@@ -35,7 +35,7 @@ class Rollout(NamedTuple):
     """How often the model was needed, per trajectory."""
     num_calls: Int[Array, ""]
     """How often it was called for the whole batch, idle lanes included: until the last trajectory
-    ended (of all vectorised runs), or to the end of that chunk."""
+    ended, or to the end of that chunk."""
     predictions: Float[Array, "steps batch *shape"] | None
     """The predicted frames, where they are kept; 0 after the end."""
     costs: Float[Array, "steps batch candidates"] | None
@@ -101,9 +101,9 @@ def skip_loss(
     lanes = len(batch.lengths) if lanes is None else min(lanes, len(batch.lengths))
     draws = Draws(jax.tree.map(lambda row: row[:steps], coins), targets)
     course = Course(batch, draws, exploration, truth, skips, frame_loss)
-    made, num_steps = roll(
+    made = roll(
         model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize)
-    )
+    ).steps
 
     def in_order(of_lanes: Array, blank: float) -> Array:
         """From a row for each step that was made to one for each step of a trajectory."""
@@ -111,6 +111,8 @@ def skip_loss(
         row = jnp.where(made.matched != NOT_MATCHED, made.steps, steps)  # the others fall out
         return rows.at[row, made.items].set(of_lanes, mode="drop")
 
+    # Not what was made of vectorised runs, which wait for each other: a run's numbers are its own.
+    num_steps = jnp.sum(jnp.any(made.matched != NOT_MATCHED, axis=1))
     matched = in_order(made.matched, NOT_MATCHED)
     is_step = matched != NOT_MATCHED
     loss = jnp.sum(made.losses) / jnp.maximum(jnp.sum(is_step), 1)
@@ -118,7 +120,7 @@ def skip_loss(
         matched=matched,
         losses=in_order(made.losses, 0.0),
         num_predictions=jnp.sum(is_step, axis=0),
-        num_calls=lanes * num_steps,
+        num_calls=lanes * chunk * (-(-num_steps // chunk)),
         predictions=None if made.prediction is None else in_order(made.prediction, 0.0),
         costs=None if made.costs is None else in_order(made.costs, jnp.inf),
     )
