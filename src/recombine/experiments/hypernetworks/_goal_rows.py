@@ -20,10 +20,14 @@ from recombine.experiments.hypernetworks._making_grid_rows import (
     OOD_RETURN,
     SEEDS,
     TINY,
-    ids_of,
     make_tiny,
 )
-from recombine.experiments.hypernetworks._making_hyperteacher_rows import HNETS, MONOLITHIC, NAMES
+from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
+    HNETS,
+    MONOLITHIC,
+    NAMES,
+    ids_of,
+)
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach
 
 GOALS = "modular/goals"
@@ -121,7 +125,7 @@ CHANCE = 1 / 6
 
 def _compositional_goal(learner: str) -> Row:
     if learner in HNETS:
-        rivals = ids_of(GOALS, "compositional", MONOLITHIC)
+        rivals = ids_of(f"{GOALS}/compositional", MONOLITHIC)
         quick: Rule = AboveEach(rivals)
         rule: Rule = AllOf((quick, AboveEach(rivals, metric=ALL_CORRECT.name)))
         claim = (
@@ -131,7 +135,7 @@ def _compositional_goal(learner: str) -> Row:
         )
         words = "above ANIL and MAML"
     else:
-        rivals = ids_of(GOALS, "compositional", HNETS)
+        rivals = ids_of(f"{GOALS}/compositional", HNETS)
         learned = AtLeast(CHANCE, metric=TEST_ACCURACY.name)
         quick = AllOf((BelowEach(rivals), learned))
         rule = AllOf((BelowEach(rivals), BelowEach(rivals, metric=ALL_CORRECT.name), learned))
@@ -149,7 +153,7 @@ def _compositional_goal(learner: str) -> Row:
 
 
 def _noncompositional_goal(learner: str) -> Row:
-    there = ids_of(GOALS, "compositional", (learner,))
+    there = ids_of(f"{GOALS}/compositional", (learner,))
     return _goal_row(
         "noncompositional",
         learner,

@@ -31,8 +31,3 @@ def make_tiny(config: GridConfig, changes: dict[str, Any]) -> Variant:
     if "connected" in str(getattr(config, "support", "")):  # six modules hold something out
         few["num_modules"] = 6
     return Variant(replace(config, **few), 2, 2, 1, AtLeast(0.0), TINY_NOTE)
-
-
-def ids_of(experiment: str, support: str, learners: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the ids of rows, one for each learner."""
-    return tuple(f"{experiment}/{support}/{learner}" for learner in learners)

@@ -27,10 +27,14 @@ from recombine.experiments.hypernetworks._making_grid_rows import (
     OOD_RETURN,
     SEEDS,
     TINY,
-    ids_of,
     make_tiny,
 )
-from recombine.experiments.hypernetworks._making_hyperteacher_rows import HNETS, MONOLITHIC, NAMES
+from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
+    HNETS,
+    MONOLITHIC,
+    NAMES,
+    ids_of,
+)
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach
 from recombine.experiments.hypernetworks._pictures import SUPPORT_MASKS
 
@@ -175,7 +179,7 @@ occurs; also as shares of a constant's loss, for tasks that all have one module 
 def _compositional_preference(learner: str) -> Row:
     config = PREFERENCE_PUBLISHED[learner]
     if learner in HNETS:
-        rivals = ids_of(PREFERENCE, "compositional", MONOLITHIC)
+        rivals = ids_of(f"{PREFERENCE}/compositional", MONOLITHIC)
         rule: Rule = AllOf((BelowEach(rivals), AtMost(HALF, metric=OOD_RELATIVE.name)))
         claim = (
             f"A {NAMES[learner]} that was shown three quarters of all combinations of preferences "
@@ -183,7 +187,7 @@ def _compositional_preference(learner: str) -> Row:
         )
         words = "below ANIL and MAML"
     else:
-        rivals = ids_of(PREFERENCE, "compositional", HNETS)
+        rivals = ids_of(f"{PREFERENCE}/compositional", HNETS)
         rule = AllOf((AboveEach(rivals), LEARNED))
         claim = (
             f"{NAMES[learner]}, which has no modules, values actions under unseen combinations of "
@@ -201,7 +205,7 @@ def _compositional_preference(learner: str) -> Row:
 
 
 def _noncompositional_preference(learner: str) -> Row:
-    there = ids_of(PREFERENCE, "compositional", (learner,))
+    there = ids_of(f"{PREFERENCE}/compositional", (learner,))
     clearly = (
         AboveEach(there, factor=CLEARLY),
         AboveEach(there, metric=OOD_RELATIVE.name, factor=CLEARLY),
@@ -222,7 +226,8 @@ def _noncompositional_preference(learner: str) -> Row:
 
 def _connected_preference(support: str, learner: str) -> Row:
     is_connected = support == "connected"
-    other = ids_of(PREFERENCE, "disconnected" if is_connected else "connected", (learner,))
+    counterpart = "disconnected" if is_connected else "connected"
+    other = ids_of(f"{PREFERENCE}/{counterpart}", (learner,))
     return _preference_row(
         support,
         learner,

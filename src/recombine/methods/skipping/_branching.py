@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool
 def anyone(wanted: Bool[Array, "..."]) -> Bool[Array, ""]:
     """Says whether anything is wanted, by one answer for all vectorised runs.
 
-    With an answer for every run, `lax.cond` would become a choice between two results, and both
-    would be computed.
+    With an answer for every run, `lax.while_loop` would compute each step for all of them, and then
+    choose for each whether to keep what it had before.
     """
     return jnp.any(wanted)
 
