@@ -107,6 +107,34 @@ def test_known_matches_are_followed_in_lanes():
     check_same(graded(MODEL, **known, lanes=2), graded(MODEL, **known), chunk=None)
 
 
+@pytest.mark.parametrize("truth", [0.0, 0.4, 1.0])
+def test_fixed_steps_may_be_cut_where_the_truth_is_fed(truth):
+    whole = graded(MODEL, skips=Skips(2, 2), truth=truth)
+    pieces = graded(MODEL, skips=Skips(2, 2), truth=truth, lanes=5)
+    check_same(pieces, whole, chunk=None)
+    # 5, 2 and 4 predictions, of which one or all depend on no other.
+    rows = int(pieces[1].num_calls) // 5
+    assert rows == {0.0: 5, 1.0: -(-11 // 5)}.get(truth, rows)
+    assert rows <= 5
+
+
+def test_known_matches_may_be_cut_with_chunks_and_seeds_side_by_side():
+    _, rollout, _ = graded(MODEL, skips=Skips(1, 3))
+    known = {"skips": Skips(1, 3), "targets": rollout.matched}
+    models = Mixer(jnp.stack([MODEL.weights, 0.3 * MODEL.weights]))
+    coins = jax.tree.map(lambda coin: jnp.stack([coin, coin[::-1]]), COINS)
+    pieces = eqx.filter_vmap(partial(graded, **known, lanes=4, chunk=2))(models, coins)
+    for number in range(2):
+        own, ours = jax.tree.map(lambda leaf, n=number: leaf[n], ((models, coins), pieces))
+        check_same(ours, graded(*own, **known), chunk=None)
+
+
+def test_what_must_be_chosen_is_not_cut():
+    many, few = (graded(MODEL, skips=Skips(1, 3), lanes=lanes) for lanes in (9, 3))
+    check_same(many, few, chunk=1)
+    assert int(many[1].num_calls) == int(few[1].num_calls)
+
+
 def test_a_batch_has_lanes():
     with pytest.raises(ValueError, match="`lanes` must be at least 1 trajectory at a time; got 0"):
         skip_loss(MODEL, BATCH, COINS, skips=Skips(1, 3), lanes=0)

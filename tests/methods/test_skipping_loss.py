@@ -17,6 +17,7 @@ from recombine.methods.skipping import (
     skip_loss,
 )
 from recombine.methods.skipping._course import Course, Draws
+from recombine.methods.skipping._pieces import whole_trajectories
 from recombine.methods.skipping._rolling import Loop, roll
 
 
@@ -288,8 +289,8 @@ def test_seeds_side_by_side_share_one_loop_and_keep_their_numbers(images):
         assert int(rollouts.num_calls[number]) == int(rollout.num_calls)
 
     def steps_made(weights):
-        draws = Draws(coins, None)
-        course = Course(batch, draws, 0.3, 0.4, SETTINGS["skips"], BinaryCrossEntropy())
+        draws, pieces = Draws(coins, None), whole_trajectories(batch.lengths, len(coins.truth))
+        course = Course(batch, pieces, draws, 0.3, 0.4, SETTINGS["skips"], BinaryCrossEntropy())
         return roll(tiny_model(weights), course, Loop(lanes=3)).num_steps
 
     # One number for all: they end together, with the one that takes longest.

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 TaskName = Literal["room-runner", "funnel-board", "funnel-board-switch"]
-"""In the last one the funnels begin to bounce in the middle of the run."""
+"""In the last one the funnels begin to bounce in the course of the run."""
 
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
@@ -34,6 +34,8 @@ class SkipConfig:
     sampling_steps: Positive = 20_000.0  # S
     decay_every: Positive = 15_000.0
     warm_up_steps: Annotated[float, Field(ge=0)] = 0.0  # steps of the run itself; 0 is none
+    switch_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Of a run whose data change: how much of it comes before."""
     batch_size: Count = 2
     architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
     kernels: Count = 48
@@ -49,7 +51,8 @@ class SkipConfig:
     chunk: Count = 8
     """Steps of a rollout of images that are made before one looks whether all have ended."""
     lanes: Count | None = None
-    """Trajectories of a batch that are followed at a time; None: as is fastest on the device."""
+    """Trajectories of a batch that are followed at a time; None: as is fastest on the device. With
+    fixed steps there may be more, for pieces of trajectories."""
     rematerialize: bool = False
     vectorize_seeds: bool = True  # on an accelerator: one program for all seeds
 

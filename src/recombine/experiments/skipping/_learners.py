@@ -32,7 +32,7 @@ PHASES = {
 def make_skip_learner(
     config: SkipConfig, steps: int
 ) -> SkipLearner | SwitchLearner | GreedyFirstLearner:
-    """Returns the learner of one row; the switch comes after half of the steps."""
+    """Returns the learner of one row."""
     names = PHASES[config.task]
     phases = tuple(_phase(config, name) for name in names)
     scale = steps / config.schedule_steps
@@ -48,7 +48,7 @@ def make_skip_learner(
         ),
         temperature=jnp.float32(config.temperature),
         step_cost=jnp.float32(config.step_cost),
-        switch_steps=(steps // 2,) if len(names) > 1 else (),
+        switch_steps=(round(config.switch_share * steps),) if len(names) > 1 else (),
         model=_model(config),
         skips=Skips(config.shortest_skip, config.longest_skip),
         frame_loss=BINARY_CROSS_ENTROPY if config.frames == "images" else SquaredError(),

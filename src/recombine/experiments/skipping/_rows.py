@@ -19,22 +19,30 @@ from recombine.experiments.skipping._making_rows import (
     ALIGNED_STEPS,
     BY_EVALUATIONS,
     FUNNEL,
+    FUNNEL_EVERY,
+    FUNNEL_LANES,
     FUNNEL_NOTE,
     FUNNEL_QUICK,
     FUNNEL_STEPS,
     FUNNELS,
     LONG_FUNNEL,
+    LONG_FUNNEL_STEPS,
     LONG_ROOM,
+    LONG_ROOM_STEPS,
     NO_EXPLORATION,
     ON_NEW,
     ON_OLD,
     ONE_MODEL,
+    OURS,
     OWN,
+    PUBLISHED_FUNNEL,
+    PUBLISHED_ROOM,
     PUBLISHED_STEPS,
     QUICK_FUNNEL,
     QUICK_FUNNEL_SEEDS,
     QUICK_SWITCH,
     ROOM,
+    ROOM_ASI,
     ROOM_NOTE,
     ROOM_QUICK,
     ROOM_STEPS,
@@ -43,11 +51,11 @@ from recombine.experiments.skipping._making_rows import (
     SWITCH,
     SWITCH_STEPS,
     SWITCHED,
-    epochs,
     fewer_calls,
     figure,
     fixed,
     make_row,
+    ours,
 )
 from recombine.experiments.skipping._small_rows import SMALL_ROOM_RUNNER
 
@@ -94,6 +102,31 @@ def _global_rows(
     )
 
 
+def _published_row(task: str, config: SkipConfig, bound: float) -> Row:
+    return make_row(
+        f"{task}/asi-published",
+        "So they do with all published settings, from a random start.",
+        "adaptive skips, published settings",
+        replace(config, precision="bfloat16", chunk=2),
+        figure(f"no number is printed; {bound} is our own bound"),
+        AtLeast(bound),
+        None,
+        steps=PUBLISHED_STEPS,
+        num_seeds=1,
+        eval_every=1_500,
+        note="one seed in place of eight; convolutions in bfloat16",
+    )
+
+
+LOWER_RATE = (
+    "at the rate of the other rows, 0.001, which rises for 200 steps, one seed of three lost its "
+    "features and drew nothing"
+)
+LONG_NOTE = (
+    f"batches of {{}} in place of 2, at a learning rate of 0.00075, which rises for some hundred "
+    f"steps, and with the published schedules, counted in trajectories; {OURS}"
+)
+
 ROOM_RUNNER = Group(
     id=ROOMS,
     title="Room runner: which of two rooms will it reach?",
@@ -104,7 +137,7 @@ ROOM_RUNNER = Group(
             "A model that is matched with whichever frame it fits best foresees the outcome, and "
             "better than one that is told which frame to predict.",
             "adaptive skips",
-            ROOM,
+            ROOM_ASI,
             figure("clearly above all others"),
             AllOf(
                 (
@@ -117,7 +150,7 @@ ROOM_RUNNER = Group(
             # The demo runs no other fixed steps; their own rules compare them with this row.
             AllOf((AtLeast(0.93), Above(f"{ROOMS}/fixed-1", 0.05))),
             steps=ROOM_STEPS,
-            note=epochs(ROOM_STEPS),
+            note=f"{ours(ROOM_STEPS, ROOM_ASI)}; {LOWER_RATE}",
             quick_steps=ROOM_QUICK.asi,
             quick_note=ROOM_QUICK.note,
         ),
@@ -181,12 +214,13 @@ ROOM_RUNNER = Group(
             figure("no number is printed; 0.8 is our own bound"),
             AtLeast(0.8),
             None,
-            steps=PUBLISHED_STEPS,
+            steps=LONG_ROOM_STEPS,
             num_seeds=1,
-            eval_every=250,
-            note="one seed in place of eight",
+            eval_every=375,
+            note=f"one seed in place of eight; {LONG_NOTE.format(8)}",
         ),
-        *_global_rows(ROOMS, ROOM, ROOM_STEPS, epochs(ROOM_STEPS), ROOM_QUICK.asi),
+        _published_row(ROOMS, PUBLISHED_ROOM, 0.8),
+        *_global_rows(ROOMS, ROOM, ROOM_STEPS, ours(ROOM_STEPS, ROOM), ROOM_QUICK.asi),
     ),
 )
 
@@ -212,6 +246,7 @@ FUNNEL_BOARD = Group(
             ),
             AllOf(tuple(Above(f"{FUNNELS}/fixed-{skip}", 0.05) for skip in (1, 2, 3))),
             steps=FUNNEL_STEPS,
+            eval_every=FUNNEL_EVERY,
             note=FUNNEL_NOTE,
             quick_note=FUNNEL_QUICK.note,
             quick_seeds=QUICK_FUNNEL_SEEDS,
@@ -232,6 +267,7 @@ FUNNEL_BOARD = Group(
             ),
             AllOf(tuple(Above(f"{FUNNELS}/fixed-{skip}", 0.05) for skip in (1, 2, 3))),
             steps=FUNNEL_STEPS,
+            eval_every=FUNNEL_EVERY,
             note=FUNNEL_NOTE,
             quick_steps=FUNNEL_QUICK.no_exploration,
             quick_note=FUNNEL_QUICK.note,
@@ -243,13 +279,14 @@ FUNNEL_BOARD = Group(
                 f"{FUNNELS}/fixed-{skip}",
                 claim,
                 method,
-                replace(FUNNEL, **fixed(skip)),
+                replace(FUNNEL, **fixed(skip, FUNNEL_LANES)),
                 figure("below adaptive skips; some baselines decline after an early gain"),
                 AllOf(
                     (Below(f"{FUNNELS}/asi", 0.05), Below(f"{FUNNELS}/asi-no-exploration")),
                 ),
                 Below(f"{FUNNELS}/asi", 0.05),
                 steps=FUNNEL_STEPS,
+                eval_every=FUNNEL_EVERY,
                 note=FUNNEL_NOTE,
                 quick_steps=FUNNEL_QUICK.fixed[skip - 1],
                 quick_note=FUNNEL_QUICK.note,
@@ -270,11 +307,13 @@ FUNNEL_BOARD = Group(
             figure("no number is printed; 0.75 is our own bound"),
             AtLeast(0.75),
             None,
-            steps=PUBLISHED_STEPS,
+            steps=LONG_FUNNEL_STEPS,
             num_seeds=1,
-            eval_every=250,
-            note="one seed in place of eight",
+            eval_every=750,
+            note=f"one seed in place of eight; {LONG_NOTE.format(4)}; "
+            "the strided model with 32 kernels",
         ),
+        _published_row(FUNNELS, PUBLISHED_FUNNEL, 0.75),
         *_global_rows(FUNNELS, FUNNEL, FUNNEL_STEPS, FUNNEL_NOTE, FUNNEL_QUICK.asi, QUICK_FUNNEL),
     ),
 )
@@ -285,11 +324,13 @@ SWITCH_PAPER = Paper(
     "accuracy; adaptive skips stay",
 )
 SWITCH_ALSO = (ON_OLD, ON_NEW, BY_EVALUATIONS, SKIP)
-SWITCH_NOTE = f"{epochs(SWITCH_STEPS, ', half of them before the switch')}; {ONE_MODEL}"
+SWITCH_NOTE = (
+    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; {ONE_MODEL.format(32)}"
+)
 
 FUNNEL_SWITCH = Group(
     id=SWITCH,
-    title="Funnel board, and the funnels begin to bounce halfway",
+    title="Funnel board, and the funnels begin to bounce",
     source="Neitz, thesis, §2.3.3; Fig. 2.11",
     rows=(
         make_row(
@@ -302,6 +343,7 @@ FUNNEL_SWITCH = Group(
             AllOf((Above(f"{SWITCH}/fixed-1"), Below(f"{SWITCH}/fixed-1", metric="drop"))),
             AtMost(0.05, metric="drop"),
             steps=SWITCH_STEPS,
+            eval_every=FUNNEL_EVERY,
             note=SWITCH_NOTE,
             also=SWITCH_ALSO,
             quick_changes=QUICK_SWITCH,
@@ -310,11 +352,12 @@ FUNNEL_SWITCH = Group(
             f"{SWITCH}/fixed-1",
             "A model of every frame begins to learn the bounces, and loses the outcomes.",
             "every frame",
-            replace(SWITCHED, **fixed(1)),
+            replace(SWITCHED, **fixed(1, FUNNEL_LANES)),
             SWITCH_PAPER,
             AllOf((AtLeast(0.02, metric="drop"), Above(f"{SWITCH}/asi", metric="drop"))),
             AllOf((AtLeast(0.02, metric="drop"), Above(f"{SWITCH}/asi", metric="drop"))),
             steps=SWITCH_STEPS,
+            eval_every=FUNNEL_EVERY,
             note=SWITCH_NOTE,
             also=SWITCH_ALSO,
             quick_changes=QUICK_SWITCH,

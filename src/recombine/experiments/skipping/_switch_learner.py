@@ -1,4 +1,4 @@
-"""A run whose data change halfway, beside the model as it was then (Neitz, thesis, Fig. 2.11).
+"""A run whose data change, beside the model as it was then (Neitz, thesis, Fig. 2.11).
 
 After the switch a model with fixed steps loses what it could do, although it would have been better
 off without any further training. To show both, the model of the switch is kept and measured too.

@@ -75,6 +75,10 @@ def _convolve(
     """Convolves with zeros around the images."""
     if weight.shape[:2] == (1, 1) or jax.default_backend() == "cpu":
         return _as_product(images, weight, rounding, stride)
+    if images.dtype == jnp.bfloat16:  # kernels for 16 bits take channels by eights, or are slow
+        few = -images.shape[-1] % 8
+        images = jnp.pad(images, [*[(0, 0)] * 3, (0, few)])
+        weight = jnp.pad(weight, [*[(0, 0)] * 2, (0, few), (0, 0)])
     return jax.lax.conv_general_dilated(
         *(images, weight, (stride, stride), "SAME"),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),

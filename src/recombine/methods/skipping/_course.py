@@ -1,7 +1,8 @@
 """One step of a rollout: match a prediction, and decide what is fed next.
 
-Of a batch only some trajectories may be followed at a time, each in a lane of its own. Where one
-ends, the next one begins; the longest begin first, so that few lanes are idle at the end.
+What is followed are trajectories, or pieces of them. Of a batch only some may be followed at a
+time, each in a lane of its own. Where one ends, the next one begins; the longest begin first, so
+that few lanes are idle at the end.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from recombine.methods.skipping._frames import FrameLoss, as_floats
+from recombine.methods.skipping._frames import FrameLoss
 from recombine.methods.skipping._matching import (
     NOT_MATCHED,
     Batch,
@@ -20,6 +21,7 @@ from recombine.methods.skipping._matching import (
     frames_at,
     match,
 )
+from recombine.methods.skipping._pieces import Pieces
 from recombine.methods.skipping._skips import Coins, Skips
 
 
@@ -32,22 +34,24 @@ class Draws(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """How far the trajectories are that are followed now."""
+    """How far those are that are followed now."""
 
     items: Int[Array, " lanes"]
-    """Which they are in the batch."""
+    """Which trajectories of the batch they are, or are pieces of."""
     steps: Int[Array, " lanes"]
-    """How many predictions were made for each."""
+    """The number of the next prediction in its trajectory."""
+    until: Int[Array, " lanes"]
+    """The number that is not reached any more."""
     at: Int[Array, " lanes"]
     """The last frame that was matched."""
     inputs: Float[Array, " lanes *shape"]
     """What the model is fed next."""
     begun: Int[Array, ""]
-    """How many trajectories of the batch have begun."""
+    """How many have begun."""
 
 
 class Step(NamedTuple):
-    """What happened in a step; lanes without a trajectory are marked."""
+    """What happened in a step; idle lanes are marked."""
 
     items: Int[Array, " lanes"]
     steps: Int[Array, " lanes"]
@@ -65,6 +69,7 @@ class Course(eqx.Module):
     """A batch of trajectories and the rules by which a model is led along them."""
 
     batch: Batch
+    pieces: Pieces
     draws: Draws
     exploration: Float[Array, ""] | float
     truth: Float[Array, ""] | float
@@ -72,15 +77,15 @@ class Course(eqx.Module):
     frame_loss: FrameLoss = eqx.field(static=True)
 
     def start(self, lanes: int) -> Walk:
-        """Begins with the longest trajectories."""
-        items, nothing = self._queue()[:lanes], jnp.zeros(lanes, self.batch.lengths.dtype)
-        return Walk(items, nothing, nothing, self._first(items), jnp.int32(lanes))
+        """Begins with the longest."""
+        return self._begin(jnp.arange(lanes), jnp.int32(lanes))
 
     def needed(self, walk: Walk) -> Bool[Array, " lanes"]:
-        """Says in which lanes a trajectory has not ended."""
+        """Says in which lanes there is more to predict."""
+        is_inside = walk.steps < walk.until
         if self.draws.targets is not None:
-            return self._drawn(self.draws.targets, walk) != NOT_MATCHED
-        return walk.at + self.skips.shortest <= self.batch.lengths[walk.items] - 1
+            return is_inside & (self._drawn(self.draws.targets, walk) != NOT_MATCHED)
+        return is_inside & (walk.at + self.skips.shortest <= self.batch.lengths[walk.items] - 1)
 
     def predict(
         self, model: Any, items: Int[Array, " lanes"], inputs: Float[Array, " lanes *shape"]
@@ -96,16 +101,16 @@ class Course(eqx.Module):
         return jax.vmap(self.frame_loss)(predictions, frames)
 
     def advance(self, prediction: Float[Array, " lanes *shape"], walk: Walk) -> tuple[Walk, Step]:
-        """Goes in every lane to the frame that the prediction fits, or on to a new trajectory."""
+        """Goes in every lane to the frame that the prediction fits, or on to what comes next."""
         active = self.needed(walk)
         coin: Coins = jax.tree.map(lambda rows: self._drawn(rows, walk), self.draws.coins)
         found = self._match(prediction, active, walk, coin)
         losses = jnp.where(active, self.losses(prediction, found.frame), 0.0)
-        # A lane without a trajectory is fed the last frame: whatever the model makes of it is
-        # finite, and does not count.
+        # An idle lane is fed the last frame: whatever the model makes of it is finite, and does
+        # not count.
         is_truth = (coin.truth < self.truth) | ~active
         inputs = _choose(is_truth, found.frame, prediction)
-        after = Walk(walk.items, walk.steps + active, found.at, inputs, walk.begun)
+        after = walk._replace(steps=walk.steps + active, at=found.at, inputs=inputs)
         after, is_new = self._fill(after)
         matched = jnp.where(active, found.at, NOT_MATCHED)
         return after, Step(
@@ -116,30 +121,24 @@ class Course(eqx.Module):
         )
 
     def _fill(self, walk: Walk) -> tuple[Walk, Bool[Array, " lanes"]]:
-        """Lets the next trajectories begin where others have ended."""
-        batch = len(self.batch.lengths)
-        if len(walk.items) == batch:  # all have begun
-            return walk, jnp.zeros(batch, bool)
+        """Lets the next ones begin where others have ended."""
+        everything = len(self.pieces.items)
+        if len(walk.items) == everything:  # all have begun
+            return walk, jnp.zeros(everything, bool)
         has_ended = ~self.needed(walk)
         place = walk.begun + jnp.cumsum(has_ended) - 1
-        is_new = has_ended & (place < batch)
-        items = jnp.where(is_new, self._queue()[jnp.minimum(place, batch - 1)], walk.items)
-        return Walk(
-            items=items,
-            steps=jnp.where(is_new, 0, walk.steps),
-            at=jnp.where(is_new, 0, walk.at),
-            inputs=_choose(is_new, self._first(items), walk.inputs),
-            begun=walk.begun + jnp.sum(is_new),
-        ), is_new
+        is_new = has_ended & (place < everything)
+        new = self._begin(jnp.minimum(place, everything - 1), walk.begun + jnp.sum(is_new))
+        chosen = jax.tree.map(
+            lambda yes, no: _choose(is_new, yes, no),
+            new._replace(begun=None),
+            walk._replace(begun=None),
+        )
+        return chosen._replace(begun=new.begun), is_new
 
-    def _queue(self) -> Int[Array, " batch"]:
-        """Returns the trajectories, the longest first."""
-        if self.draws.targets is None:
-            return jnp.argsort(-self.batch.lengths)
-        return jnp.argsort(-jnp.sum(self.draws.targets != NOT_MATCHED, axis=0))
-
-    def _first(self, items: Int[Array, " lanes"]) -> Float[Array, " lanes *shape"]:
-        return as_floats(self.batch.frames[items, 0])
+    def _begin(self, places: Int[Array, " lanes"], begun: Int[Array, ""]) -> Walk:
+        items, first, until, at = jax.tree.map(lambda leaf: leaf[places], self.pieces)
+        return Walk(items, first, until, at, frames_at(self.batch, items, at), begun)
 
     def _drawn(self, rows: Array, walk: Walk) -> Array:
         """Returns what was drawn for the next step of every lane; -1 or 0 after the last one."""

@@ -20,6 +20,11 @@ from jaxtyping import Array, Float, Int
 from recombine.methods.skipping._course import Course, Draws
 from recombine.methods.skipping._frames import BINARY_CROSS_ENTROPY, FrameLoss
 from recombine.methods.skipping._matching import NOT_MATCHED, Batch
+from recombine.methods.skipping._pieces import (
+    Pieces,
+    cut_where_truth_is_fed,
+    whole_trajectories,
+)
 from recombine.methods.skipping._rolling import Loop, roll
 from recombine.methods.skipping._skips import Coins, Skips
 
@@ -79,8 +84,9 @@ def skip_loss(
         chunk: how many steps are made before one looks whether all trajectories have ended. An
             accelerator waits while the host looks.
         lanes: how many trajectories are followed at a time; where one ends, the next one begins.
-            None follows all of them, and those that end early wait for the others. The numbers are
-            the same.
+            None follows all of them, and those that end early wait for the others. With more lanes
+            than trajectories, those whose matches are known beforehand are cut where the truth is
+            fed, and the pieces followed side by side. The numbers are the same, to rounding.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -98,9 +104,11 @@ def skip_loss(
         raise ValueError(f"`chunk` must be at least 1 step; got {chunk}")
     if lanes is not None and lanes < 1:
         raise ValueError(f"`lanes` must be at least 1 trajectory at a time; got {lanes}")
-    lanes = len(batch.lengths) if lanes is None else min(lanes, len(batch.lengths))
-    draws = Draws(jax.tree.map(lambda row: row[:steps], coins), targets)
-    course = Course(batch, draws, exploration, truth, skips, frame_loss)
+    lanes = len(batch.lengths) if lanes is None else lanes
+    coins = jax.tree.map(lambda row: row[:steps], coins)
+    pieces = _pieces(batch, coins, skips, truth, targets, lanes)
+    lanes = min(lanes, len(pieces.items))
+    course = Course(batch, pieces, Draws(coins, targets), exploration, truth, skips, frame_loss)
     made = roll(
         model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize)
     ).steps
@@ -124,6 +132,26 @@ def skip_loss(
         predictions=None if made.prediction is None else in_order(made.prediction, 0.0),
         costs=None if made.costs is None else in_order(made.costs, jnp.inf),
     )
+
+
+def _pieces(
+    batch: Batch,
+    coins: Coins,
+    skips: Skips,
+    truth: Float[Array, ""] | float,
+    targets: Int[Array, "steps batch"] | None,
+    lanes: int,
+) -> Pieces:
+    """Returns the trajectories, or where there are lanes for it and nothing to choose, pieces."""
+    steps = len(coins.truth)
+    if lanes > len(batch.lengths):
+        if targets is None and skips.is_fixed:
+            frames = skips.shortest * (1 + jnp.arange(steps, dtype=batch.lengths.dtype)[:, None])
+            targets = jnp.where(frames < batch.lengths[None], frames, NOT_MATCHED)
+        if targets is not None:
+            return cut_where_truth_is_fed(targets, coins.truth < truth)
+    length = batch.lengths if targets is None else jnp.sum(targets != NOT_MATCHED, axis=0)
+    return whole_trajectories(length, steps)
 
 
 def _checked(batch: Batch, coins: Coins, skips: Skips, targets: Array | None) -> int:

@@ -23,7 +23,7 @@ class Loop(NamedTuple):
     """How a rollout is made, and what is written down of it."""
 
     lanes: int
-    """How many trajectories are followed at a time."""
+    """How many trajectories, or pieces of them, are followed at a time."""
     chunk: int = 1
     """How many steps are made before one looks whether all have ended."""
     keep_predictions: bool = False
@@ -31,13 +31,16 @@ class Loop(NamedTuple):
     keep_inputs_only: bool = False
     """For the way back only what the model was fed; predictions are then made twice."""
 
-    def most_steps(self, batch: int, steps: int) -> int:
+    def most_steps(self, course: Course) -> int:
         """Returns how many steps a batch takes at most; whole chunks.
 
-        A lane is idle only when no trajectory is left to begin, so at the end, and then for no
-        longer than one trajectory takes.
+        A lane is idle only when nothing is left to begin, so at the end, and then for no longer
+        than one trajectory takes.
         """
-        most = steps if self.lanes == batch else -(-(batch + self.lanes - 1) * steps // self.lanes)
+        steps, batch = course.draws.coins.truth.shape
+        most = steps
+        if self.lanes < len(course.pieces.items):
+            most = -(-(batch + self.lanes - 1) * steps // self.lanes)
         return -(-most // self.chunk) * self.chunk
 
 
@@ -51,7 +54,7 @@ class Rolled(NamedTuple):
 
 
 def roll(model: Any, course: Course, loop: Loop) -> Rolled:
-    """Leads a model along a batch until all trajectories have ended.
+    """Leads a model along a batch until all of it has ended.
 
     Gradients reach what the model holds or closes over, through losses and predictions.
 
@@ -147,7 +150,7 @@ def _go_along(
     predict: Callable[[Walk], tuple[Array, Any]], course: Course, loop: Loop
 ) -> tuple[Rolled, Any]:
     """Makes steps, chunk by chunk, until all have ended, and notes what `predict` says of each."""
-    rows = loop.most_steps(len(course.batch.lengths), len(course.draws.coins.truth))
+    rows = loop.most_steps(course)
 
     def advance(walk: Walk) -> tuple[Walk, tuple[Step, Any]]:
         prediction, notes = predict(walk)

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.skipping._convolution import Convolution, Precision
 from recombine.methods.skipping._copying import start_as_copy
+from recombine.methods.skipping._joining import Weights, join_pixels
 
 Architecture = Literal["simple", "dilated", "strided"]
 """Plain; with a fourth layer of dilation 2; or at half the resolution from layer 2 to layer 4."""
@@ -75,8 +76,12 @@ class VideoModel(eqx.Module):
             if layer.is_transposed:  # an odd size comes back one too large
                 features = features[:height, :width]
         # The image itself is never rounded: what stands still would fade from step to step.
-        at_end = "default" if self.precision == "bfloat16" else self.precision
-        return _join(*self.layers[5:], image, features, at_end)
+        join, out = self.layers[5:]
+        if self.precision != "bfloat16":
+            return _join(join, out, image, features, self.precision)
+        if jax.default_backend() == "gpu":
+            return _joined_by_kernel(join, out, image, features)
+        return _join(join, out, image, features, "default")
 
 
 # For the backward pass of a rollout only what enters these functions is kept: the shifted copies
@@ -107,6 +112,22 @@ def _join(
     features = jax.nn.relu(features).astype(image.dtype)
     features = join(jnp.concatenate([image, features], axis=-1), precision)
     return jax.nn.sigmoid(out(jax.nn.relu(features), precision))
+
+
+def _joined_by_kernel(
+    join: Convolution,
+    out: Convolution,
+    image: Float[Array, "height width channels"],
+    features: Float[Array, "height width kernels"],
+) -> Float[Array, "height width channels"]:
+    """Does the same, with the products of features in bfloat16."""
+    channels = image.shape[-1]
+    of_image, of_features = join.weight[0, 0, :channels], join.weight[0, 0, channels:]
+    weights = Weights(of_image, of_features, join.bias, out.weight[0, 0], out.bias)
+    pixels: Any = join_pixels(
+        image.reshape(-1, channels), features.reshape(-1, features.shape[-1]), weights
+    )
+    return pixels.reshape(image.shape)
 
 
 @dataclass(frozen=True)
