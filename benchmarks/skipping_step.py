@@ -1,16 +1,17 @@
 """One training step with adaptive skips, against the model's own work in it.
 
 How much the matching costs, how much of the device's throughput on the model's convolutions is
-left, what leaving out finished trajectories gains, whether seeds should share a program, and
-whether faster convolutions change what is matched. On an accelerator the task and the model are
-those of the published run on Funnel board; on a CPU they are small, to be done in a minute.
+left, what leaving out finished trajectories gains, and whether faster convolutions change what is
+matched. On an accelerator the task and the model are those of the published run on Funnel board,
+with convolutions in bfloat16; on a CPU they are small, to be done in a minute.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -30,82 +31,92 @@ from recombine.methods.skipping import (
     free_run,
     skip_loss,
 )
-from recombine.training._seeds import Compiler, TakeTurns, Together
 
-SEEDS = 3
 MANY = 256  # images at a time, for the throughput of convolutions
+PRECISIONS = ("highest", "default", "bfloat16")
+
+
+class Comparison(NamedTuple):
+    """Two calls that are timed side by side, and the line of the table that comes of it."""
+
+    this: Callable[[], Any]
+    that: Callable[[], Any]
+    line: Callable[[float, float], dict]
 
 
 def measure() -> list[dict]:
     on_cpu = jax.default_backend() == "cpu"
     task, kernels = ("room-runner", 4) if on_cpu else ("funnel-board", 48)
-    row = find_row(f"asi/{task}/asi-150-epochs")
+    row = find_row(f"asi/{task}/asi-published")
     config = dataclasses.replace(row.full.config, num_train=8, num_validation=2, kernels=kernels)
     learner = row.make_learner(config, row.full.steps)
-    train_steps = 10 if on_cpu else 500
-    runner = TakeTurns(learner, (0,), Compiler(lambda now: None))
-    state = runner.advance(runner.init(), 0, train_steps, lambda: None).state[0]
+    train_steps = 10 if on_cpu else 200
+    jit: Any = eqx.filter_jit
+    step = partial(jit(lambda learner, state, key: learner.step(state, key)[0]), learner)
+    state = learner.init(jr.key(0))
+    for number in range(train_steps):
+        state = step(state, jr.key(number))
     # As late as the published run ends: no exploration, little truth, and the model decides.
     late = state._replace(step=jnp.int32(row.full.steps))
     size = f"{task}, {config.architecture} model with {kernels} kernels, batches of 2"
-    rounds = 2 if on_cpu else 10
-    return [
-        *_overhead(learner, late, size, rounds),
-        *_throughput(learner, late, size, MANY // 16 if on_cpu else MANY, rounds),
-        *_early_exit(learner, late, size, rounds),
-        *_seeds(learner, size, rounds),
-        *_matches(learner, state.model, f"{size}, after {train_steps} steps"),
+    comparisons = [
+        _overhead(learner, step, late, size),
+        _throughput(learner, late, size, MANY // 16 if on_cpu else MANY),
+        _early_exit(learner, late, size),
     ]
+    chosen = {name: partial(_chosen_by, learner, state.model, name) for name in PRECISIONS}
+    calls = [call for one in comparisons for call in (one.this, one.that)]
+    with ThreadPoolExecutor() as pool:  # compiling takes longer than all that is measured
+        list(pool.map(lambda call: call(), [*calls, *chosen.values()]))
+    rounds = 2 if on_cpu else 10
+    lines = []
+    for one in comparisons:
+        times = side_by_side({"this": one.this, "that": one.that}, rounds=rounds)
+        lines.append(one.line(times["this"], times["that"]))
+    matches = {name: call() for name, call in chosen.items()}
+    return [*lines, *_equal_matches(matches, f"{size}, after {train_steps} steps")]
 
 
-def _overhead(learner: SkipLearner, state: Any, size: str, rounds: int) -> list[dict]:
+def _overhead(learner: SkipLearner, step: Any, state: Any, size: str) -> Comparison:
     """A whole step beside forward and backward passes of as many predictions."""
-    step = eqx.filter_jit(learner.step)
-    made = step(state, jr.key(1))[0]
+    made = step(state, jr.key(1))
     num_steps = int(made.padded_evaluations - state.padded_evaluations) // learner.batch_size
     place = int(state.step) % learner.steps_per_epoch
     num_frames = float(jnp.sum(made.advances[place]))
-    alone = _model_alone(learner, num_steps)
+    alone = _model_alone(num_steps)
     first = as_floats(learner.phases[0].train.frames[: learner.batch_size, 0])
-    times = side_by_side(
-        {
-            "step": lambda: jax.block_until_ready(step(state, jr.key(1))),
-            "model": lambda: jax.block_until_ready(alone(state.model, first)),
-        },
-        rounds=rounds,
-    )
-    rate = num_frames / times["step"]
-    return [
-        {
+
+    def line(seconds: float, model: float) -> dict:
+        rate = num_frames / seconds
+        return {
             "name": f"step with adaptive skips, {size}; {rate:.0f} true frames a second",
-            "seconds": times["step"],
+            "seconds": seconds,
             "against": f"forward and backward passes of the same {num_steps} predictions alone",
-            "against_seconds": times["model"],
-            "ratio": times["step"] / times["model"],
+            "against_seconds": model,
+            "ratio": seconds / model,
             "target": "at most 1.15",
             "frames_per_second": rate,
         }
-    ]
+
+    return Comparison(
+        lambda: jax.block_until_ready(step(state, jr.key(1))),
+        lambda: jax.block_until_ready(alone(state.model, first)),
+        line,
+    )
 
 
-def _throughput(learner: SkipLearner, state: Any, size: str, many: int, rounds: int) -> list[dict]:
+def _throughput(learner: SkipLearner, state: Any, size: str, many: int) -> Comparison:
     """The model's passes inside a step beside its passes on many images at once, per image."""
     frames = learner.phases[0].train.frames
     few = as_floats(frames[: learner.batch_size, 0])
     images = as_floats(frames[jnp.arange(many) % len(frames), 0])
     steps = 16
-    chain, wide = _model_alone(learner, steps), _model_alone(learner, 1)
-    times = side_by_side(
-        {
-            "chain": lambda: jax.block_until_ready(chain(state.model, few)),
-            "wide": lambda: jax.block_until_ready(wide(state.model, images)),
-        },
-        rounds=rounds,
-    )
-    chained, most = times["chain"] / (steps * len(few)), times["wide"] / many
-    flops = 3 * _flops(state.model, few[0])
-    return [
-        {
+    chain, wide = _model_alone(steps), _model_alone(1)
+
+    def line(seconds: float, wide_seconds: float) -> dict:
+        chained, most = seconds / (steps * len(few)), wide_seconds / many
+        flops = 3 * _flops(state.model, few[0])
+        return {
             "name": f"forward and backward pass of one prediction in a chain, {size}",
             "seconds": chained,
             "against": f"the same in {many} images at once: {flops / most / 1e12:.3g} TFLOP/s",
@@ -114,10 +125,15 @@ def _throughput(learner: SkipLearner, state: Any, size: str, many: int, rounds: 
             "target": "",
             "tflops": flops / chained / 1e12,
         }
-    ]
+
+    return Comparison(
+        lambda: jax.block_until_ready(chain(state.model, few)),
+        lambda: jax.block_until_ready(wide(state.model, images)),
+        line,
+    )
 
 
-def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> list[dict]:
+def _early_exit(learner: SkipLearner, state: Any, size: str) -> Comparison:
     """A step that is over early, with the rest left out and with the rest computed."""
     batch = learner.phases[0].train.batch(jnp.arange(learner.batch_size))
     coins = flip_coins(jr.key(0), batch.frames.shape[1] - 1, learner.batch_size)
@@ -131,61 +147,41 @@ def _early_exit(learner: SkipLearner, state: Any, size: str, rounds: int) -> lis
         return eqx.filter_grad(loss)(model)
 
     jit: Any = eqx.filter_jit
-    early = jit(lambda model: gradient(model, learner.chunk)).lower(state.model).compile()
+    early = jit(lambda model: gradient(model, learner.chunk))
     with _no_early_exit():
-        whole = jit(lambda model: gradient(model, 1)).lower(state.model).compile()
-    times = side_by_side(
-        {
-            "early": lambda: jax.block_until_ready(early(state.model)),
-            "whole": lambda: jax.block_until_ready(whole(state.model)),
-        },
-        rounds=rounds,
-    )
-    return [
-        {
+        whole = jit(lambda model: gradient(model, 1)).lower(state.model)
+    compiled: list[Any] = []
+
+    def run_whole() -> Any:
+        if not compiled:
+            compiled.append(whole.compile())
+        return jax.block_until_ready(compiled[0](state.model))
+
+    def line(seconds: float, whole_seconds: float) -> dict:
+        return {
             "name": f"gradient of an exploring step, left when all have ended, {size}",
-            "seconds": times["early"],
+            "seconds": seconds,
             "against": f"all {batch.frames.shape[1] - 1} predictions that there could be",
-            "against_seconds": times["whole"],
-            "ratio": times["early"] / times["whole"],
+            "against_seconds": whole_seconds,
+            "ratio": seconds / whole_seconds,
             "target": "",
         }
-    ]
+
+    return Comparison(lambda: jax.block_until_ready(early(state.model)), run_whole, line)
 
 
-def _seeds(learner: SkipLearner, size: str, rounds: int) -> list[dict]:
-    """Several seeds as one program, and one after the other."""
-    steps, calls = 1, {}
-    for name, kind in (("together", Together), ("turns", TakeTurns)):
-        runner = kind(learner, tuple(range(SEEDS)), Compiler(lambda now: None))
-        state: Any = runner.init()
-        calls[name] = partial(runner.advance, state, 0, steps, lambda: None)
-    times = side_by_side(calls, rounds=rounds)
-    return [
-        {
-            "name": f"step of {SEEDS} seeds in one program, {size}",
-            "seconds": times["together"] / steps,
-            "against": "the seeds in turns",
-            "against_seconds": times["turns"] / steps,
-            "ratio": times["together"] / times["turns"],
-            "target": "",
-        }
-    ]
-
-
-def _matches(learner: SkipLearner, model: VideoModel, size: str) -> list[dict]:
-    """How often a model whose convolutions are rounded picks the same frame."""
+def _chosen_by(learner: SkipLearner, model: VideoModel, precision: str) -> list[jax.Array]:
+    """Returns what a model matches whose convolutions are rounded, for every trajectory."""
     shape: Any = learner.model
-    data = learner.phases[0].train
-    chosen = {
-        precision: [
-            _chosen(_rounded(model, shape, precision), data.frames[item], learner.skips)[
-                : int(data.lengths[item]) - 1
-            ]
-            for item in range(len(data.lengths))
-        ]
-        for precision in ("highest", "default", "bfloat16")
-    }
+    data, rounded = learner.phases[0].train, _rounded(model, shape, precision)
+    return [
+        _chosen(rounded, data.frames[item], learner.skips)[: int(data.lengths[item]) - 1]
+        for item in range(len(data.lengths))
+    ]
+
+
+def _equal_matches(chosen: dict[str, list[jax.Array]], size: str) -> list[dict]:
+    """How often a model whose convolutions are rounded picks the same frame."""
     count = sum(len(one) for one in chosen["highest"])
 
     def share(precision: str) -> float:
@@ -224,7 +220,7 @@ def _rounded(model: VideoModel, shape: Any, precision: str) -> VideoModel:
     return eqx.tree_at(lambda one: one.layers, like, model.layers)
 
 
-def _model_alone(learner: SkipLearner, steps: int) -> Any:
+def _model_alone(steps: int) -> Any:
     """Returns a program that predicts in a chain and goes back through it."""
 
     def total(model: VideoModel, first: jax.Array) -> jax.Array:

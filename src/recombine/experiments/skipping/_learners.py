@@ -59,7 +59,6 @@ def make_skip_learner(
         chunk=config.chunk if config.frames == "images" else 1,
         lanes=config.lanes,
         num_watched=config.num_watched,
-        at_once=config.num_watched if config.frames == "images" else 50,
         num_inspected=1,
         # Convolutions of several models at once are grouped ones, which are slow.
         vectorize_seeds=config.vectorize_seeds and config.frames != "images",

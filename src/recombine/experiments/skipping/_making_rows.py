@@ -30,9 +30,8 @@ ON_NEW = Metric("accuracy_soft/standard", "the same, with bounces", over=EPOCH)
 PUBLISHED_STEPS = 37_500  # 150 epochs of 250 pairs
 ROOM_BATCH, FUNNEL_BATCH = 8, 4  # a fall has twice as many frames
 ROOM_STEPS = 2_500  # 40 epochs
-LONG_ROOM_STEPS = 9_375  # 150 epochs
 FUNNEL_STEPS = 3_000  # 24 epochs
-LONG_FUNNEL_STEPS = 18_750  # 150 epochs
+LONG_BATCH, LONG_STEPS = 8, 9_375  # 150 epochs
 SWITCH_STEPS = 4_500  # 24 epochs without bounces, 12 with
 FUNNEL_EVERY = 250  # steps between evaluations
 FUNNEL_LANES = 16  # of fixed steps, for pieces of falls
@@ -72,9 +71,7 @@ def _ours(
 ROOM = replace(PUBLISHED_ROOM, **_ours(ROOM_STEPS, ROOM_BATCH, 1e-3, 200))
 # At 0.001 one seed of three lost its features, and drew nothing.
 ROOM_ASI = replace(ROOM, learning_rate=7.5e-4, warm_up_steps=400, chunk=2)
-LONG_ROOM = replace(
-    PUBLISHED_ROOM, **_ours(LONG_ROOM_STEPS, ROOM_BATCH, 7.5e-4, 400, 15_000), chunk=2
-)
+LONG_ROOM = replace(PUBLISHED_ROOM, **_ours(LONG_STEPS, LONG_BATCH, 7.5e-4, 400, 15_000), chunk=2)
 ON_FUNNELS: dict[str, Any] = {"architecture": "strided", "kernels": 32, "chunk": 4}
 FUNNEL = replace(
     PUBLISHED_FUNNEL,
@@ -83,7 +80,7 @@ FUNNEL = replace(
     exploration_steps=7_500,
 )
 LONG_FUNNEL = replace(
-    PUBLISHED_FUNNEL, **_ours(LONG_FUNNEL_STEPS, FUNNEL_BATCH, 7.5e-4, 400, 15_000), **ON_FUNNELS
+    PUBLISHED_FUNNEL, **_ours(LONG_STEPS, LONG_BATCH, 7.5e-4, 400, 15_000), **ON_FUNNELS
 )
 # Until the switch a run is as long as one on the board without it, and has the same schedules.
 SWITCHED = replace(

@@ -25,10 +25,10 @@ from recombine.experiments.skipping._making_rows import (
     FUNNEL_QUICK,
     FUNNEL_STEPS,
     FUNNELS,
+    LONG_BATCH,
     LONG_FUNNEL,
-    LONG_FUNNEL_STEPS,
     LONG_ROOM,
-    LONG_ROOM_STEPS,
+    LONG_STEPS,
     NO_EXPLORATION,
     ON_NEW,
     ON_OLD,
@@ -123,7 +123,7 @@ LOWER_RATE = (
     "features and drew nothing"
 )
 LONG_NOTE = (
-    f"batches of {{}} in place of 2, at a learning rate of 0.00075, which rises for some hundred "
+    f"batches of {LONG_BATCH} in place of 2, at a learning rate of 0.00075, which rises for 400 "
     f"steps, and with the published schedules, counted in trajectories; {OURS}"
 )
 
@@ -214,10 +214,10 @@ ROOM_RUNNER = Group(
             figure("no number is printed; 0.8 is our own bound"),
             AtLeast(0.8),
             None,
-            steps=LONG_ROOM_STEPS,
+            steps=LONG_STEPS,
             num_seeds=1,
             eval_every=375,
-            note=f"one seed in place of eight; {LONG_NOTE.format(8)}",
+            note=f"one seed in place of eight; {LONG_NOTE}",
         ),
         _published_row(ROOMS, PUBLISHED_ROOM, 0.8),
         *_global_rows(ROOMS, ROOM, ROOM_STEPS, ours(ROOM_STEPS, ROOM), ROOM_QUICK.asi),
@@ -307,11 +307,10 @@ FUNNEL_BOARD = Group(
             figure("no number is printed; 0.75 is our own bound"),
             AtLeast(0.75),
             None,
-            steps=LONG_FUNNEL_STEPS,
+            steps=LONG_STEPS,
             num_seeds=1,
-            eval_every=750,
-            note=f"one seed in place of eight; {LONG_NOTE.format(4)}; "
-            "the strided model with 32 kernels",
+            eval_every=375,
+            note=f"one seed in place of eight; {LONG_NOTE}; the strided model with 32 kernels",
         ),
         _published_row(FUNNELS, PUBLISHED_FUNNEL, 0.75),
         *_global_rows(FUNNELS, FUNNEL, FUNNEL_STEPS, FUNNEL_NOTE, FUNNEL_QUICK.asi, QUICK_FUNNEL),
