@@ -36,7 +36,8 @@ def test_there_is_a_row_for_every_method_of_both_tasks():
     for task in ("room-runner", "funnel-board"):
         for method in methods:
             assert ROWS[f"asi/{task}/{method}"].quick is not None
-        assert ROWS[f"asi/{task}/asi-150-epochs"].full.steps == 37_500
+        long = ROWS[f"asi/{task}/asi-150-epochs"].full
+        assert long.steps * long.config.batch_size == 150 * long.config.num_train
         for method in methods[:4]:
             assert ROWS[f"asi/{task}/{method}"].full.num_seeds >= 3
     assert {f"asi/funnel-board-switch/{method}" for method in ("asi", "fixed-1")} <= set(ROWS)
@@ -46,15 +47,16 @@ def test_there_is_a_row_for_every_method_of_both_tasks():
     ("task", "architecture", "exploration"),
     [("room-runner", "strided", 7_500), ("funnel-board", "dilated", 15_000)],
 )
-def test_the_long_rows_have_the_published_settings(task, architecture, exploration):
-    row = ROWS[f"asi/{task}/asi-150-epochs"]
+def test_the_published_rows_have_the_published_settings(task, architecture, exploration):
+    row = ROWS[f"asi/{task}/asi-published"]
     config = row.full.config
+    assert row.full.steps == 37_500
     assert (config.num_train, config.num_validation, config.batch_size) == (500, 500, 2)
     small = dataclasses.replace(config, num_train=2, num_validation=2, architecture=architecture)
     learner = make_skip_learner(dataclasses.replace(small, kernels=48), row.full.steps)
     assert isinstance(learner, SkipLearner)
     assert config == dataclasses.replace(config, architecture=architecture, kernels=48)
-    assert learner.model == VideoModelShape(architecture, 48)
+    assert learner.model == VideoModelShape(architecture, 48, "bfloat16")
     assert learner.skips == Skips(1, 21)
     numbers = dataclasses.asdict(learner.schedule)
     assert {name: float(value) for name, value in numbers.items()} == pytest.approx(
@@ -70,15 +72,29 @@ def test_the_long_rows_have_the_published_settings(task, architecture, explorati
     assert learner.phases[0].train.frames.dtype == jnp.uint8
 
 
+@pytest.mark.parametrize(("task", "steps"), [("room-runner", 9_375), ("funnel-board", 9_375)])
+def test_the_long_rows_have_the_published_schedules_in_trajectories(task, steps):
+    published, row = (ROWS[f"asi/{task}/asi-{name}"] for name in ("published", "150-epochs"))
+    ours, theirs = (
+        make_skip_learner(
+            dataclasses.replace(one.full.config, **SMALL, frames="vectors"), one.full.steps
+        ).schedule
+        for one in (row, published)
+    )
+    assert row.full.steps == steps
+    for name in ("decay_every", "exploration_steps", "sampling_steps"):
+        seen = row.full.config.batch_size * float(getattr(ours, name))
+        assert seen == pytest.approx(2 * float(getattr(theirs, name))), name
+
+
 @pytest.mark.parametrize("task", ["room-runner", "funnel-board", "funnel-board-switch"])
 def test_shorter_runs_leave_time_to_learn_what_moves(task):
     row = ROWS[f"asi/{task}/asi"]
     learner = learner_of(row.id)
     schedule = (learner.inner if isinstance(learner, SwitchLearner) else learner).schedule
-    share = row.full.steps / 37_500
-    assert share < 1
-    explored = 7_500 * share
     batch = row.full.config.batch_size
+    # A fifth of the run; with a switch, of what comes before it.
+    explored = 0.2 * row.full.steps * (2 / 3 if task.endswith("switch") else 1)
     assert float(schedule.exploration_steps) == pytest.approx(explored)
     # As published in trajectories that were seen, not scaled.
     assert batch * float(schedule.sampling_steps) == pytest.approx(2 * 20_000)
@@ -86,8 +102,8 @@ def test_shorter_runs_leave_time_to_learn_what_moves(task):
     warm = int(schedule.warm_up_steps)
     assert 0 < warm < explored
     rates = [float(schedule.rate(jnp.int32(i))) for i in (0, warm, 1.9 * explored)]
-    assert rates == pytest.approx([1e-3 / warm, 1e-3, 1e-3])
-    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < 1e-3 / 4
+    assert rates == pytest.approx([7.5e-4 / warm, 7.5e-4, 7.5e-4])
+    assert float(schedule.rate(jnp.int32(row.full.steps - 1))) < 7.5e-4 / 4
 
 
 def test_quick_rows_of_vectors_have_no_settings_of_images():
@@ -126,9 +142,12 @@ def test_quick_runs_call_the_model_equally_often(task, frames, calls):
 
 def test_images_are_made_for_accelerators():
     learner = learner_of("asi/room-runner/asi", frames="images")
-    assert learner.chunk == 8
-    assert learner.at_once == 125
+    assert learner.chunk == 2
     assert not learner.vectorize_seeds
+    assert (
+        learner_of("asi/funnel-board/fixed-1").lanes
+        > ROWS["asi/funnel-board/fixed-1"].full.config.batch_size
+    )  # for pieces
     vectors = learner_of("asi/room-runner/asi")
     assert vectors.chunk == 1
     assert vectors.vectorize_seeds
@@ -157,7 +176,23 @@ def test_the_learning_rate_falls_before_the_switch_in_every_variant():
         for variant in (row.full, row.quick):
             assert variant is not None
             config = variant.config
-            assert 0.3 < config.decay_every / config.schedule_steps < 0.5
+            assert 0.3 < config.decay_every / config.schedule_steps < config.switch_share
+
+
+def test_until_the_switch_a_run_has_the_schedules_of_one_without_it():
+    before, whole = (
+        ROWS[f"asi/{task}/asi"].full for task in ("funnel-board", "funnel-board-switch")
+    )
+    assert whole.steps * whole.config.switch_share == pytest.approx(before.steps)
+    schedules = [
+        make_skip_learner(
+            dataclasses.replace(one.config, **SMALL, frames="vectors", task="funnel-board"),
+            one.steps,
+        ).schedule
+        for one in (before, whole)
+    ]
+    for first, second in zip(*map(jax.tree.leaves, schedules), strict=True):
+        assert float(first) == pytest.approx(float(second))
 
 
 def finals(**values):
