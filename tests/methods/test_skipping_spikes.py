@@ -35,7 +35,7 @@ def test_only_what_is_far_longer_than_usual_is_shortened_and_keeps_its_direction
         assert float(state.length) == pytest.approx(usual)
 
 
-def test_after_a_spike_adam_moves_no_further_than_before():
+def test_after_a_spike_adam_does_not_go_on_for_many_learning_rates():
     def furthest(*parts):
         optimizer = optax.chain(*parts, optax.scale_by_adam())
         state, moved = optimizer.init(jnp.zeros(1)), 0.0
@@ -46,8 +46,8 @@ def test_after_a_spike_adam_moves_no_further_than_before():
             moved += float(update[0]) if step >= 100 else 0.0
         return moved
 
-    assert furthest() > 20  # learning rates
-    assert furthest(shorten_spikes(3.0)) < 4
+    assert furthest() > 8  # learning rates
+    assert furthest(shorten_spikes(3.0)) < 2
 
 
 def test_a_learner_shortens_them_where_it_is_told_to():
