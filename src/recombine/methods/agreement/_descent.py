@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PyTree
 
+from recombine.methods._numbers import optional_number
+
 MOMENTUM = 0.9  # of SGD; Adam has 0.9 and 0.999 (Neitz, thesis, Table B.1)
 
 Kind = Literal["adam", "sgd"]
@@ -20,11 +22,6 @@ class Optimizer(Protocol):
     def transformation(self) -> optax.GradientTransformation:
         """Returns it as Optax knows it."""
         ...
-
-
-def optional_number(value: Any) -> Float[Array, ""] | None:
-    """Makes an array leaf of a number, so that its value is no part of a compiled program."""
-    return None if value is None else jnp.float32(value)
 
 
 class Descent(eqx.Module):

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from recombine.methods._numbers import optional_number
 from recombine.methods.agreement._batches import Batches, Groups
-from recombine.methods.agreement._descent import Optimizer, optional_number
+from recombine.methods.agreement._descent import Optimizer
 from recombine.methods.agreement._environments import LabelledExamples, Source, Split
 from recombine.methods.agreement._methods import (
     JoinGradients,

@@ -17,6 +17,7 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from recombine.methods._numbers import number
 from recombine.methods.adaptation import adapt, raise_if_diverged
 from recombine.methods.distillation._batches import Batches, RowOrder
 from recombine.methods.distillation._checking import check_data, check_modules
@@ -44,7 +45,6 @@ from recombine.methods.distillation._meta_gradient import (
     meta_gradient,
     sanitize,
 )
-from recombine.methods.distillation._numbers import number
 from recombine.methods.distillation._state import DistillationState, count_floats, floats_of
 from recombine.methods.distillation._watching import Metrics, Watch
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
+from recombine.methods._numbers import number, optional_number
 from recombine.methods.adaptation import Adapted, Keep, Order, adapt
 from recombine.methods.distillation._data import PrivilegedExamples
 from recombine.methods.distillation._interface import (
@@ -26,7 +27,6 @@ from recombine.methods.distillation._interface import (
     ask,
     targets_of,
 )
-from recombine.methods.distillation._numbers import number, optional_number
 
 
 class Lesson(eqx.Module):

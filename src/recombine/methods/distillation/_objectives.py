@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Shaped
 
-from recombine.methods.distillation._numbers import number
+from recombine.methods._numbers import number
 
 Measures = dict[str, Float[Array, ""]]
 

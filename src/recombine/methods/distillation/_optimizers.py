@@ -10,7 +10,7 @@ import equinox as eqx
 import optax
 from jaxtyping import Array, Float
 
-from recombine.methods.distillation._numbers import number
+from recombine.methods._numbers import number
 
 SMALLEST_ROOT = 1e-16
 """Added to Adam's second moment under its square root. Without it, the derivative through an update

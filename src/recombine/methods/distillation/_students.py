@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from recombine.methods._numbers import number
 from recombine.methods.distillation._interface import Answer
 from recombine.methods.distillation._layers import Convolution, WeightNormLinear
-from recombine.methods.distillation._numbers import number
 
 Activation = Callable[[Array], Array]
 

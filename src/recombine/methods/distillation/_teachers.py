@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from recombine.methods._numbers import number
 from recombine.methods.distillation._layers import BatchStatisticsNorm, Convolution
-from recombine.methods.distillation._numbers import number
 from recombine.methods.distillation._teaching_losses import WeightedTargets
 
 CLOSED = -40.0

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from recombine.methods.distillation._numbers import number
+from recombine.methods._numbers import number
 
 
 class WeightedTargets(NamedTuple):

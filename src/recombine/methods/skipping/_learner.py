@@ -15,6 +15,7 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from recombine.methods._numbers import optional_number
 from recombine.methods.skipping._aligned_loss import aligned_loss
 from recombine.methods.skipping._data import Trajectories
 from recombine.methods.skipping._evaluation import evaluation_depth
@@ -88,11 +89,12 @@ class SkipLearner(eqx.Module):
         converter=lambda steps: jnp.asarray(steps, jnp.int32), default=()
     )
     """The steps before which the next phase begins."""
-    longest_gradient: Float[Array, ""] | None = eqx.field(
-        converter=lambda most: None if most is None else jnp.float32(most), default=None
-    )
+    longest_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
     """Gradients longer than so many times the usual are shortened (`shorten_spikes`); None, as
     published: they are not."""
+    growth_limit: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
+    """How much longer a gradient may become on its way back through one prediction (`skip_loss`);
+    None is as published."""
     model: Callable[[PRNGKeyArray], Any] = eqx.field(static=True, kw_only=True)
     skips: Skips = eqx.field(static=True, default=Skips())
     frame_loss: FrameLoss = eqx.field(static=True, default=BINARY_CROSS_ENTROPY)
@@ -145,6 +147,11 @@ class SkipLearner(eqx.Module):
             )
         if self.matching != "greedy" and self.skips.shortest != 1:
             raise ValueError(f"global alignment needs a shortest skip of 1; got {self.skips}")
+        if self.matching == "soft" and self.growth_limit is not None:
+            raise ValueError(
+                "`growth_limit` needs predictions that are matched one by one: leave it out with "
+                "soft alignment"
+            )
         if self.reader is not None and self.learned_reader is not None:
             raise ValueError("give a `reader` or a `learned_reader` to train, not both")
 
@@ -280,6 +287,7 @@ class SkipLearner(eqx.Module):
                 rematerialize=self.rematerialize,
                 chunk=self.chunk,
                 lanes=self._lanes(batch),
+                growth_limit=self.growth_limit,
             )
         return aligned_loss(
             model,
@@ -295,6 +303,7 @@ class SkipLearner(eqx.Module):
             rematerialize=self.rematerialize,
             chunk=self.chunk,
             lanes=self._lanes(batch),
+            growth_limit=self.growth_limit,
         )
 
     def _optimizer(self) -> optax.GradientTransformation:
