@@ -110,6 +110,7 @@ def test_quick_rows_of_vectors_have_no_settings_of_images():
     for name in ("room-runner/asi", "funnel-board/fixed-1", "funnel-board-switch/asi"):
         config = ROWS[f"asi/{name}"].quick.config
         assert (config.start, config.precision, config.warm_up_steps) == ("random", "default", 0)
+        assert config.longest_gradient is None
 
 
 def test_methods_of_a_task_differ_in_how_they_skip():
@@ -193,6 +194,15 @@ def test_until_the_switch_a_run_has_the_schedules_of_one_without_it():
     ]
     for first, second in zip(*map(jax.tree.leaves, schedules), strict=True):
         assert float(first) == pytest.approx(float(second))
+
+
+def test_gradients_reach_their_limits_from_the_settings():
+    learner = learner_of("asi/room-runner/asi", growth_limit=1.5, longest_gradient=3.0)
+    assert (float(learner.growth_limit), float(learner.longest_gradient)) == (1.5, 3.0)
+    published = learner_of("asi/room-runner/asi-published")
+    assert (published.growth_limit, published.longest_gradient) == (None, None)
+    for name in ("asi", "fixed-1"):  # of both methods or of none
+        assert ROWS[f"asi/funnel-board-switch/{name}"].full.config.longest_gradient == 2.0
 
 
 def finals(**values):
@@ -351,6 +361,8 @@ def test_bad_settings_say_what_was_expected():
         SkipConfig(task="room-runner", shortest_skip=3, longest_skip=2)
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         SkipConfig(task="room-runner", longest_skip=0)
+    with pytest.raises(ValueError, match="`growth_limit` is for greedy and global matching"):
+        SkipConfig(task="room-runner", matching="soft", growth_limit=1.0)
     with pytest.raises(ValueError, match="horizon of 300"):
         learner_of("asi/room-runner/asi", longest_skip=300)
 

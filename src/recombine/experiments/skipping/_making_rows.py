@@ -82,11 +82,13 @@ FUNNEL = replace(
 LONG_FUNNEL = replace(
     PUBLISHED_FUNNEL, **_ours(LONG_STEPS, LONG_BATCH, 7.5e-4, 400, 15_000), **ON_FUNNELS
 )
-# Until the switch a run is as long as one on the board without it, and has the same schedules.
+# Until the switch a run is as long as one on the board without it, and has the same schedules. Long
+# gradients are shortened: after one of them a run on boards may draw nothing any more.
 SWITCHED = replace(
     FUNNEL,
     **_ours(SWITCH_STEPS, FUNNEL_BATCH, 7.5e-4, 400, 15_000),
     task="funnel-board-switch",
+    longest_gradient=2.0,
     switch_share=FUNNEL_STEPS / SWITCH_STEPS,
     exploration_steps=5_000,
 )
@@ -95,8 +97,9 @@ ALIGNED_STEPS = 60  # fewer than a trajectory has frames: a free run costs less
 
 QUICK: dict[str, Any] = {
     "frames": "vectors",
-    "start": "random",  # this and precision are for images
+    "start": "random",  # this and the next two are for images
     "precision": "default",
+    "longest_gradient": None,
     "batch_size": 8,
     "learning_rate": 1e-3,
     "warm_up_steps": 0,

@@ -324,7 +324,8 @@ SWITCH_PAPER = Paper(
 )
 SWITCH_ALSO = (ON_OLD, ON_NEW, BY_EVALUATIONS, SKIP)
 SWITCH_NOTE = (
-    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; {ONE_MODEL.format(32)}"
+    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; gradients longer than twice "
+    f"the usual are shortened; {ONE_MODEL.format(32)}"
 )
 
 FUNNEL_SWITCH = Group(
