@@ -154,11 +154,14 @@ def test_images_are_made_for_accelerators():
     assert vectors.vectorize_seeds
 
 
-def test_small_maps_differ_from_large_ones_and_methods_only_in_how_they_skip():
+@pytest.mark.parametrize(
+    ("task", "shape"), [("room-runner", (32, 32, 3)), ("funnel-board", (54, 45, 3))]
+)
+def test_small_worlds_differ_from_large_ones_and_methods_only_in_how_they_skip(task, shape):
     names = ("asi", "asi-no-exploration", "fixed-1", "fixed-2")
-    rows = [ROWS[f"asi/room-runner-small/{name}"] for name in names]
+    rows = [ROWS[f"asi/{task}-small/{name}"] for name in names]
     learner = learner_of(rows[0].id, frames="images")
-    assert learner.phases[0].train.frames.shape[2:] == (32, 32, 3)
+    assert learner.phases[0].train.frames.shape[2:] == shape
     assert learner.model == VideoModelShape("strided", 16, start="copy")
     skipping = ("shortest_skip", "longest_skip", "exploration_steps")
     common = {name: getattr(rows[0].full.config, name) for name in skipping}
@@ -166,9 +169,29 @@ def test_small_maps_differ_from_large_ones_and_methods_only_in_how_they_skip():
     assert len({(row.full.steps, row.full.num_seeds) for row in rows}) == 1
 
 
+def test_on_small_boards_too_the_run_until_the_switch_is_one_without_it():
+    before, whole = (
+        ROWS[f"asi/{task}/asi"].full for task in ("funnel-board-small", "funnel-board-switch-small")
+    )
+    assert whole.steps * whole.config.switch_share == pytest.approx(before.steps)
+    unlike = {"task": "funnel-board", "switch_share": 0.5, "schedule_steps": before.steps}
+    assert dataclasses.replace(whole.config, **unlike) == before.config
+    assert (whole.config.schedule_steps, before.config.schedule_steps) == (
+        whole.steps,
+        before.steps,
+    )
+
+
 def test_only_rooms_have_a_number_of_cells():
     with pytest.raises(ValueError, match="`cells` is for the task room-runner"):
         SkipConfig(task="funnel-board", cells=8)
+
+
+def test_only_boards_have_rows_and_columns():
+    with pytest.raises(ValueError, match="`board_columns` are for boards; the task is room-runner"):
+        SkipConfig(task="room-runner", board_rows=2)
+    with pytest.raises(ValueError, match="2, 4 or 6"):
+        SkipConfig(task="funnel-board", board_rows=3)
 
 
 def test_the_learning_rate_falls_before_the_switch_in_every_variant():
@@ -213,7 +236,9 @@ ORDER = {"asi": 0.85, "asi-no-exploration": 0.7, "fixed-1": 0.6, "fixed-2": 0.62
 CALLS = {"asi": 40.0, "fixed-1": 120.0}
 
 
-@pytest.mark.parametrize("task", ["room-runner", "room-runner-small", "funnel-board"])
+@pytest.mark.parametrize(
+    "task", ["room-runner", "room-runner-small", "funnel-board", "funnel-board-small"]
+)
 def test_rules_ask_for_the_published_order(task):
     def others(row_id):
         name = row_id.rsplit("/", 1)[1]
@@ -222,7 +247,8 @@ def test_rules_ask_for_the_published_order(task):
     for name in ORDER:
         row = ROWS.get(f"asi/{task}/{name}")
         if row is None:
-            assert (task, name) == ("room-runner-small", "fixed-3")
+            assert task.endswith("small")
+            assert name == "fixed-3"
             continue
         assert row.full.rule.judge("accuracy_soft", others(row.id), others).holds is True, row.id
         # The other way round: the method below the baselines, a baseline above the method.
@@ -230,14 +256,15 @@ def test_rules_ask_for_the_published_order(task):
         assert row.full.rule.judge("accuracy_soft", turned, others).holds is False, row.id
 
 
-def test_the_rule_of_the_switch_asks_who_loses_what_it_could():
+@pytest.mark.parametrize("task", ["funnel-board-switch", "funnel-board-switch-small"])
+def test_the_rule_of_the_switch_asks_who_loses_what_it_could(task):
     published = {
         "asi": finals(accuracy_soft=0.8, drop=0.01),
         "fixed-1": finals(accuracy_soft=0.5, drop=0.2),
     }
     for name, rule_holds in (("asi", True), ("fixed-1", True)):
-        rule = ROWS[f"asi/funnel-board-switch/{name}"].full.rule
-        others = {f"asi/funnel-board-switch/{n}": f for n, f in published.items()}
+        rule = ROWS[f"asi/{task}/{name}"].full.rule
+        others = {f"asi/{task}/{n}": f for n, f in published.items()}
         assert rule.judge("accuracy_soft", published[name], others.get).holds is rule_holds
         swapped = published["fixed-1" if name == "asi" else "asi"]
         assert rule.judge("accuracy_soft", swapped, others.get).holds is False

@@ -186,6 +186,66 @@ def test_vectors_tell_the_same_story(falls):
     np.testing.assert_allclose(view[4:6], [0.0, 2.0], atol=1e-5)  # straight above its slider
 
 
+@pytest.fixture(scope="module")
+def small():
+    return fb.load_falls(40, seed=2, size=fb.Size(2, 3))
+
+
+def test_a_small_board_has_fewer_rows_and_columns(small):
+    boards = small.boards
+    assert set(boards.has_slider.sum(axis=(1, 2))) == {2 + 3}  # rows 1 and 2
+    assert not boards.has_slider[:, 2:].any()
+    assert not boards.has_funnel[:, 2:].any()  # the ball begins above the highest sliders
+    assert boards.has_funnel[:, 0].all(axis=0).tolist() == [False, True, True, True, False]
+    assert boards.has_funnel[:, 1].any(axis=0).tolist() == [False, True, True, False, False]
+    assert (boards.slider_angle[:, 1, 1] < 0).all()  # the outermost tip inwards
+    assert (boards.slider_angle[:, 1, 3] > 0).all()
+    assert set(boards.start) == {-2.5, 0.0, 2.5}
+
+
+def test_balls_on_a_small_board_land_on_one_of_three_platforms(small):
+    assert set(small.labels) == {0, 1, 2}
+    for item, length in enumerate(small.lengths):
+        x, y = small.positions[item, :length].T
+        assert y[0] == 9.5 - 12
+        assert y[-1] < -10.1
+        assert np.abs(x).max() < 3.75
+        assert np.floor((x[-1] + 3.75) / 2.5) == small.labels[item]
+    assert 40 <= small.lengths.mean() <= 52
+
+
+def test_of_a_small_board_its_part_of_the_image_is_drawn(small):
+    few = fb.load_falls(2, seed=2, size=fb.Size(2, 3), keep=False)
+    assert few.lengths.tolist() == small.lengths[:2].tolist()
+    drawn = fb.render(few)
+    assert drawn.frames.shape[2:] == (54, 45, 3)
+    whole = fb.render(few._replace(size=fb.WHOLE)).frames
+    np.testing.assert_array_equal(drawn.frames, whole[:, :, 72:, 15:60])
+    elsewhere = whole.copy()
+    elsewhere[:, :, 70:, 13:62] = 255  # the rims of the outermost funnels stand out a little
+    assert (elsewhere[:, :, :120] == 255).all()  # but for the outermost platforms
+
+
+def test_readers_know_the_platforms_of_a_small_board(small):
+    drawn = fb.render(small)
+    for reader, told in (
+        (fb.PlatformReader(3), drawn),
+        (fb.PlatformStateReader(3), fb.state_vectors(small)),
+    ):
+        probabilities, _, is_present = jax.jit(jax.vmap(lambda f, n, r=reader: read(r, f, n)))(
+            told.frames, told.lengths
+        )
+        assert probabilities.shape == (40, 3)
+        assert float(probabilities[np.arange(40), small.labels].min()) > 0.99
+        assert bool(is_present.all())
+
+
+def test_sizes_that_cannot_be_are_refused():
+    for size in ((3, 5), (6, 4)):
+        with pytest.raises(ValueError, match=f"2, 4 or 6 rows, and 3 or 5 columns; got {size[0]}"):
+            fb.load_falls(1, size=fb.Size(*size))
+
+
 def test_bad_requests_are_refused(falls):
     with pytest.raises(ValueError, match="`num_items` must be at least 1"):
         fb.load_falls(0)

@@ -21,6 +21,9 @@ class SkipConfig:
     """What the model sees: the drawn frames, or place and velocity with the map beside them."""
     cells: Annotated[int, Field(ge=8, le=16)] = 16
     """Rooms are kept to so many cells in each direction, which are all that is drawn."""
+    board_rows: Literal[2, 4, 6] = 6
+    board_columns: Literal[3, 5] = 5
+    """Of the board, as far as there is one: of sliders and of funnels, and of platforms."""
     num_train: Count = 500
     num_validation: Count = 500
     data_seed: Annotated[int, Field(ge=0)] = 0
@@ -77,7 +80,11 @@ class SkipConfig:
         return self
 
     @model_validator(mode="after")
-    def _only_rooms_have_cells(self) -> "SkipConfig":
+    def _sizes_are_of_the_task(self) -> "SkipConfig":
         if self.cells != 16 and self.task != "room-runner":
             raise ValueError(f"`cells` is for the task room-runner; the task is {self.task}")
+        if (self.board_rows, self.board_columns) != (6, 5) and self.task == "room-runner":
+            raise ValueError(
+                "`board_rows` and `board_columns` are for boards; the task is room-runner"
+            )
         return self

@@ -85,6 +85,7 @@ def sample_trajectory(config: SkipConfig) -> dict[str, Any]:
             seed=config.data_seed,
             split="validation",
             variant="zero-bounce" if variant == "zero-bounce" else "standard",
+            size=_board_size(config),
             keep=False,
         )
         drawn = funnel_board.render(falls)
@@ -92,8 +93,8 @@ def sample_trajectory(config: SkipConfig) -> dict[str, Any]:
 
 
 def _phase(config: SkipConfig, name: str) -> Phase:
-    cells = config.cells if config.task.startswith("room") else None
-    kind = (cells, config.frames, name, config.data_seed)
+    size = config.cells if config.task.startswith("room") else _board_size(config)
+    kind = (size, config.frames, name, config.data_seed)
     return Phase(
         train=_trajectories(*kind, "train", config.num_train, _padded_time(config, name)),
         validation=_trajectories(*kind, "validation", config.num_validation, None),
@@ -106,7 +107,8 @@ def _padded_time(config: SkipConfig, name: str) -> int | None:
     names = PHASES[config.task]
     if len(names) == 1:
         return None
-    every = {one: _falls(one, config.data_seed, "train", config.num_train) for one in names}
+    kind = (_board_size(config), config.data_seed, "train", config.num_train)
+    every = {one: _falls(one, *kind) for one in names}
     longest = {one: int(falls.lengths.max()) for one, falls in every.items()}
     most = max(longest.values())
     return None if longest[name] == most else most
@@ -114,7 +116,7 @@ def _padded_time(config: SkipConfig, name: str) -> int | None:
 
 @functools.cache  # drawn once for all rows of a process: 500 falls are 2 GB
 def _trajectories(
-    cells: int | None,
+    size: int | funnel_board.Size,
     frames: str,
     variant: str,
     seed: int,
@@ -122,24 +124,34 @@ def _trajectories(
     num_items: int,
     time: int | None,
 ) -> Trajectories:
-    task: Any = funnel_board if cells is None else room_runner
-    if cells is not None:
-        happened: Any = room_runner.load_runs(num_items, seed=seed, split=split, cells=cells)
+    is_rooms = isinstance(size, int)
+    task: Any = room_runner if is_rooms else funnel_board
+    if is_rooms:
+        happened: Any = room_runner.load_runs(num_items, seed=seed, split=split, cells=size)
     else:
-        happened = _falls(variant, seed, split, num_items)
+        happened = _falls(variant, size, seed, split, num_items)
     draw = task.render if frames == "images" else task.state_vectors
     return as_trajectories(draw(happened, time=time))
 
 
-def _falls(variant: Any, seed: int, split: Any, num_items: int) -> funnel_board.BallFalls:
-    return funnel_board.load_falls(num_items, seed=seed, split=split, variant=variant)
+def _falls(
+    variant: Any, size: funnel_board.Size, seed: int, split: Any, num_items: int
+) -> funnel_board.BallFalls:
+    return funnel_board.load_falls(num_items, seed=seed, split=split, variant=variant, size=size)
+
+
+def _board_size(config: SkipConfig) -> funnel_board.Size:
+    return funnel_board.Size(config.board_rows, config.board_columns)
 
 
 def _reader(config: SkipConfig) -> Any:
     is_rooms, is_images = config.task.startswith("room"), config.frames == "images"
     if is_rooms:
         return room_runner.RoomReader() if is_images else room_runner.RoomStateReader()
-    return funnel_board.PlatformReader() if is_images else funnel_board.PlatformStateReader()
+    platforms = config.board_columns
+    if is_images:
+        return funnel_board.PlatformReader(platforms)
+    return funnel_board.PlatformStateReader(platforms)
 
 
 def _model(config: SkipConfig) -> VideoModelShape | VectorModelShape:

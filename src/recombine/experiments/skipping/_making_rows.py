@@ -246,3 +246,11 @@ def figure(words: str) -> Paper:
 def fewer_calls(row: str) -> Rule:
     """Asks for fewer training calls of the model than another row makes."""
     return Below(row, metric="model_evaluations")
+
+
+SWITCH_PAPER = Paper(
+    "Fig. 2.11, a picture; §2.3.3",
+    words="after the switch fixed steps collapse, although a frozen model would have kept its "
+    "accuracy; adaptive skips stay",
+)
+SWITCH_ALSO = (ON_OLD, ON_NEW, BY_EVALUATIONS, SKIP)

@@ -17,7 +17,6 @@ from recombine.experiments.skipping._config import SkipConfig
 from recombine.experiments.skipping._making_rows import (
     ALIGNED_NOTE,
     ALIGNED_STEPS,
-    BY_EVALUATIONS,
     FUNNEL,
     FUNNEL_EVERY,
     FUNNEL_LANES,
@@ -30,8 +29,6 @@ from recombine.experiments.skipping._making_rows import (
     LONG_ROOM,
     LONG_STEPS,
     NO_EXPLORATION,
-    ON_NEW,
-    ON_OLD,
     ONE_MODEL,
     OURS,
     OWN,
@@ -47,8 +44,9 @@ from recombine.experiments.skipping._making_rows import (
     ROOM_QUICK,
     ROOM_STEPS,
     ROOMS,
-    SKIP,
     SWITCH,
+    SWITCH_ALSO,
+    SWITCH_PAPER,
     SWITCH_STEPS,
     SWITCHED,
     fewer_calls,
@@ -57,7 +55,11 @@ from recombine.experiments.skipping._making_rows import (
     make_row,
     ours,
 )
-from recombine.experiments.skipping._small_rows import SMALL_ROOM_RUNNER
+from recombine.experiments.skipping._small_board_rows import (
+    SMALL_FUNNEL_BOARD,
+    SMALL_FUNNEL_SWITCH,
+)
+from recombine.experiments.skipping._small_room_rows import SMALL_ROOM_RUNNER
 
 
 def _global_rows(
@@ -317,15 +319,9 @@ FUNNEL_BOARD = Group(
     ),
 )
 
-SWITCH_PAPER = Paper(
-    "Fig. 2.11, a picture; §2.3.3",
-    words="after the switch fixed steps collapse, although a frozen model would have kept its "
-    "accuracy; adaptive skips stay",
-)
-SWITCH_ALSO = (ON_OLD, ON_NEW, BY_EVALUATIONS, SKIP)
 SWITCH_NOTE = (
-    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; gradients longer than twice "
-    f"the usual are shortened; {ONE_MODEL.format(32)}"
+    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; gradients longer than "
+    f"twice the usual are shortened; {ONE_MODEL.format(32)}"
 )
 
 FUNNEL_SWITCH = Group(
@@ -370,6 +366,13 @@ SKIPPING = System(
     title="Adaptive skip intervals",
     summary="A model of what happens next that chooses its own time step: it skips what is hard to "
     "predict and does not matter.",
-    groups=(ROOM_RUNNER, SMALL_ROOM_RUNNER, FUNNEL_BOARD, FUNNEL_SWITCH),
+    groups=(
+        ROOM_RUNNER,
+        SMALL_ROOM_RUNNER,
+        FUNNEL_BOARD,
+        SMALL_FUNNEL_BOARD,
+        FUNNEL_SWITCH,
+        SMALL_FUNNEL_SWITCH,
+    ),
     demo=(f"{ROOMS}/asi", f"{ROOMS}/fixed-1"),
 )

@@ -10,7 +10,9 @@ bounces is played on the same boards; in the authors' code its bounciness is 0.0
 """
 
 from recombine.tasks.funnel_board._boards import (
+    WHOLE as WHOLE,
     Board as Board,
+    Size as Size,
     sample_board as sample_board,
     slider_corners as slider_corners,
     wall_line as wall_line,

@@ -12,11 +12,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 COLUMNS = 5
 ROWS = 6
 """Of sliders and of funnels each."""
+
+PITCH = 2.5, 3.0
+"""From one column to the next, and from one row of funnels to the next."""
 
 HALF_WIDTH = 6.25
 BALL_RADIUS = 0.25
@@ -30,6 +33,36 @@ PLATFORM_SIZE = (2.1, 0.2)
 PRESENT = 0.7  # the probability of a funnel
 RESTITUTIONS = (0.02, 0.6)  # of funnels, by a fair coin
 GRAIN = 2.0**20
+
+
+class Size(NamedTuple):
+    """How much of a board there is: its lowest rows, and the columns in its middle."""
+
+    rows: int = ROWS
+    columns: int = COLUMNS
+
+    def check(self) -> "Size":
+        """Refuses sizes that cannot be."""
+        if self.rows not in (2, 4, 6) or self.columns not in (3, 5):
+            raise ValueError(
+                f"a board has 2, 4 or 6 rows, and 3 or 5 columns; got {self.rows} rows and "
+                f"{self.columns} columns"
+            )
+        return self
+
+    @property
+    def half_width(self) -> float:
+        """How far a board reaches to either side."""
+        return self.columns * PITCH[0] / 2
+
+    @property
+    def start_height(self) -> float:
+        """Where the ball starts: above the highest sliders."""
+        return START_HEIGHT - (ROWS - self.rows) * PITCH[1]
+
+
+WHOLE = Size()
+"""As published: six rows and five columns."""
 
 
 class Board(NamedTuple):
@@ -50,8 +83,10 @@ class Board(NamedTuple):
     """Hidden from who watches."""
 
 
-def sample_board(generator: np.random.Generator) -> Board:
+def sample_board(generator: np.random.Generator, size: Size = WHOLE) -> Board:
     """Draws a board (Neitz, thesis, §2.3.1; the numbers are those of the authors' generator).
+
+    A smaller one has no sliders and funnels outside of its size.
 
     Example:
         >>> board = sample_board(np.random.default_rng(0))
@@ -64,26 +99,43 @@ def sample_board(generator: np.random.Generator) -> Board:
     angle = generator.uniform(math.pi / 24, math.pi / 5, shape)
     angle *= np.where(generator.integers(2, size=shape) == 0, -1.0, 1.0)
     is_wide = slider_rows % 2 == 0
-    angle[is_wide, 0] = -np.abs(angle[is_wide, 0])  # the outermost tip inwards
-    angle[is_wide, -1] = np.abs(angle[is_wide, -1])
+    left = (COLUMNS - size.columns) // 2
+    right = left + size.columns - 1
+    angle[is_wide, left] = -np.abs(angle[is_wide, left])  # the outermost tip inwards
+    angle[is_wide, right] = np.abs(angle[is_wide, right])
     is_present = generator.uniform(size=shape) < PRESENT
     is_present[0] = True
     funnel_x = _columns(funnel_rows) + generator.uniform(-0.078, 0.078, shape)
     funnel_y = 3.0 * (funnel_rows[:, None] - 3) + generator.uniform(-0.1875, 0.5625, shape)
     slider_y = np.broadcast_to(3.0 * (slider_rows[:, None] - 3.5), shape)
+    starts = [x for x in STARTS if abs(x) < size.half_width]
     return Board(
-        start=STARTS[generator.integers(len(STARTS))],
-        has_slider=_exists(slider_rows),
+        start=starts[generator.integers(len(starts))],
+        has_slider=places(slider_rows, size),
         slider_center=_round(np.stack([_columns(slider_rows), slider_y], axis=-1)),
         slider_length=_round(length),
         slider_angle=_round(angle),
-        has_funnel=is_present & _exists(funnel_rows),
+        has_funnel=is_present & places(funnel_rows, size),
         funnel_center=_round(np.stack([funnel_x, funnel_y], axis=-1)),
         funnel_height=_round(generator.uniform(1.4, 1.52, shape)),
         funnel_thickness=_round(generator.uniform(0.15, 0.3, shape)),
         funnel_gap=_round(BALL_RADIUS * generator.uniform(2.09, 2.2, shape)),
         funnel_restitution=np.asarray(RESTITUTIONS)[generator.integers(2, size=shape)],
     )
+
+
+def places(rows: Int[np.ndarray, " rows"], size: Size = WHOLE) -> Bool[np.ndarray, "rows 5"]:
+    """Says which places of some rows a board has, for sliders or for funnels.
+
+    Args:
+        rows: their numbers: sliders from 1, funnels from 0.
+        size: of the board. The highest funnels are below the highest sliders.
+    """
+    index, is_wide = np.arange(COLUMNS)[None], (rows % 2 == 0)[:, None]
+    cut = (COLUMNS - size.columns) // 2
+    is_place = (index >= cut) & (index < np.where(is_wide, COLUMNS, COLUMNS - 1) - cut)
+    highest = size.rows if rows[0] > 0 else size.rows - 1
+    return is_place & (rows <= highest)[:, None]
 
 
 def wall_line(
@@ -124,10 +176,6 @@ def _columns(rows: np.ndarray) -> np.ndarray:
     """Returns where the columns of each row stand; the fifth place of an odd row is not used."""
     first = np.where(rows % 2 == 0, -5.0, -3.75)
     return first[:, None] + 2.5 * np.arange(COLUMNS)
-
-
-def _exists(rows: np.ndarray) -> np.ndarray:
-    return np.arange(COLUMNS)[None] < np.where(rows % 2 == 0, 5, 4)[:, None]
 
 
 def _round(values: np.ndarray) -> np.ndarray:

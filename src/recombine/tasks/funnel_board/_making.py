@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from recombine.tasks.funnel_board._boards import sample_board
+from recombine.tasks.funnel_board._boards import WHOLE, Size, sample_board
 from recombine.tasks.funnel_board._physics import STANDARD, ZERO_BOUNCE, simulate
 from recombine.tasks.trajectories import Split, first_kept, item_generator
 
 BOUNCINESS = {"standard": STANDARD, "zero-bounce": ZERO_BOUNCE}
 
 
-def make_falls(num_items: int, seed: int, split: Split) -> dict[str, np.ndarray]:
+def make_falls(
+    num_items: int, seed: int, split: Split, size: Size = WHOLE
+) -> dict[str, np.ndarray]:
     """Returns falls that ended on a platform in both variants, on the first such board each."""
 
     def try_items(items: np.ndarray, attempt: int) -> tuple[np.ndarray, Any]:
-        boards = [sample_board(item_generator(seed, split, int(i), attempt)) for i in items]
-        played = {name: simulate(boards, bounciness) for name, bounciness in BOUNCINESS.items()}
+        boards = [sample_board(item_generator(seed, split, int(i), attempt), size) for i in items]
+        played = {name: simulate(boards, bounce, size) for name, bounce in BOUNCINESS.items()}
         landed = np.all([falls.landed for falls in played.values()], axis=0)
         return landed, (boards, played)
 

@@ -1,7 +1,7 @@
 """Which platform is hit, read off frames: the classifier ψ (Neitz, thesis, §2.2).
 
-It is fixed and sees every frame: it adds up how much blue there is in the lowest rows, in five
-columns. The two last rows, which show the platforms, do not count.
+It is fixed and sees every frame: it adds up how much blue there is in the lowest rows, in as many
+columns as there are platforms. The two last rows, which show the platforms, do not count.
 """
 
 import equinox as eqx
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 NUM_PLATFORMS = 5
-"""From left to right: green, yellow, red, magenta, blue."""
+"""From left to right: green, yellow, red, magenta, blue. A board of three columns has the middle
+ones."""
 
 SMOOTHING = 2e-4  # added to the evidence for each class
 PLATFORM_ROWS = 2
@@ -18,9 +19,10 @@ FAINTEST = 0.3
 
 
 class PlatformReader(eqx.Module):
-    """Tells from frames on which of the five platforms the ball fell."""
+    """Tells from frames on which platform the ball fell."""
 
     num_classes: int = eqx.field(static=True, default=NUM_PLATFORMS)
+    """How many platforms there are."""
 
     def look(self, first: Float[Array, "height width 3"], context: Array | None = None) -> None:
         """Remembers nothing of the first frame."""
@@ -32,11 +34,11 @@ class PlatformReader(eqx.Module):
         """Adds up the blue above each platform."""
         del memory
         lowest = _ball(frame)[-PLATFORM_ROWS - WATCHED_ROWS : -PLATFORM_ROWS]
-        return jnp.sum(lowest.reshape(WATCHED_ROWS, NUM_PLATFORMS, -1), axis=(0, 2))
+        return jnp.sum(lowest.reshape(WATCHED_ROWS, self.num_classes, -1), axis=(0, 2))
 
     def probabilities(self, evidence: Float[Array, " classes"]) -> Float[Array, " classes"]:
         """Turns the evidence of all frames into probabilities; without any they are equal."""
-        return (evidence + SMOOTHING) / (jnp.sum(evidence) + NUM_PLATFORMS * SMOOTHING)
+        return (evidence + SMOOTHING) / (jnp.sum(evidence) + self.num_classes * SMOOTHING)
 
     def is_present(self, frame: Float[Array, "height width 3"]) -> Bool[Array, ""]:
         """Says whether a ball can be seen above the platforms."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from recombine.tasks.funnel_board._boards import BALL_RADIUS, HALF_WIDTH, START_HEIGHT, Board
+from recombine.tasks.funnel_board._boards import BALL_RADIUS, PITCH, WHOLE, Board, Size
 from recombine.tasks.funnel_board._segments import Bounciness, Things, make_things
 
 GRAVITY = 10.0
@@ -42,15 +42,15 @@ class Falls(NamedTuple):
     """Whether the ball came to the ground in time and between the outer edges."""
     timed_out: Bool[np.ndarray, " items"]
     columns: Int[np.ndarray, " items"]
-    """Below which of the five funnels of the lowest row it landed."""
+    """Below which funnel of the lowest row it landed, from the left."""
 
 
 class _Balls:
     """The moving state of a batch."""
 
-    def __init__(self, starts: np.ndarray):
+    def __init__(self, starts: np.ndarray, height: float):
         number = len(starts)
-        self.x, self.y = starts.astype(float), np.full(number, START_HEIGHT)
+        self.x, self.y = starts.astype(float), np.full(number, height)
         self.vx, self.vy = np.zeros(number), np.full(number, -0.001)
         self.spin = np.zeros(number)  # clockwise
 
@@ -74,11 +74,17 @@ class _Near(NamedTuple):
     friction: np.ndarray
 
 
-def simulate(boards: list[Board], bounciness: Bounciness = STANDARD) -> Falls:
-    """Drops a ball on each board until it lies on a platform (Neitz, thesis, §2.3.1)."""
+def simulate(boards: list[Board], bounciness: Bounciness = STANDARD, size: Size = WHOLE) -> Falls:
+    """Drops a ball on each board until it lies on a platform (Neitz, thesis, §2.3.1).
+
+    Args:
+        boards: all of one size.
+        bounciness: of the game.
+        size: of the boards.
+    """
     number = len(boards)
     things = make_things(boards, bounciness)
-    balls = _Balls(np.asarray([board.start for board in boards]))
+    balls = _Balls(np.asarray([board.start for board in boards]), size.start_height)
     most_frames = MOST_STEPS // STEPS_PER_FRAME + 1
     positions = np.zeros((number, most_frames, 2))
     velocities = np.zeros((number, most_frames, 2))
@@ -104,8 +110,8 @@ def simulate(boards: list[Board], bounciness: Bounciness = STANDARD) -> Falls:
             if not len(falling):
                 break
     timed_out = ground_step > MOST_STEPS
-    landed = ~timed_out & (np.abs(ground_x) <= HALF_WIDTH)
-    columns = np.floor((np.where(landed, ground_x, 0.0) + HALF_WIDTH) / 2.5)
+    landed = ~timed_out & (np.abs(ground_x) <= size.half_width)
+    columns = np.floor((np.where(landed, ground_x, 0.0) + size.half_width) / PITCH[0])
     lengths = -(-ground_step // STEPS_PER_FRAME) + 1
     longest = int(lengths[landed].max()) if landed.any() else 1
     return Falls(
@@ -114,7 +120,7 @@ def simulate(boards: list[Board], bounciness: Bounciness = STANDARD) -> Falls:
         lengths=np.where(landed, lengths, 0).astype(np.int32),
         landed=landed,
         timed_out=timed_out,
-        columns=np.clip(columns, 0, 4).astype(np.int32),
+        columns=np.clip(columns, 0, size.columns - 1).astype(np.int32),
     )
 
 

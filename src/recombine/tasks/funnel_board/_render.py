@@ -13,10 +13,13 @@ from jaxtyping import Float, UInt8
 from recombine.tasks.funnel_board._boards import (
     BALL_RADIUS,
     HALF_WIDTH,
+    PITCH,
     PLATFORM_SIZE,
     PLATFORM_TOP,
+    ROWS,
     SLIDER_THICKNESS,
     Board,
+    Size,
     wall_line,
 )
 
@@ -40,6 +43,13 @@ class Scene(NamedTuple):
     """The share of each pixel through which the background, or the ball, can be seen."""
     platforms: Float[np.ndarray, "126 75 3"]
     """The light of the platforms, which lie on top."""
+
+
+def seen_part(size: Size) -> tuple[slice, slice]:
+    """Returns the rows and columns of the image in which a board of some size is."""
+    top = round(PIXELS * PITCH[1]) * (ROWS - size.rows)
+    left = round(PIXELS * (HALF_WIDTH - size.half_width))
+    return slice(top, HEIGHT), slice(left, WIDTH - left)
 
 
 def make_scene(board: Board) -> Scene:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from recombine.tasks.funnel_board._boards import COLUMNS, HALF_WIDTH
+from recombine.tasks.funnel_board._boards import HALF_WIDTH, PITCH, ROWS, places
 from recombine.tasks.funnel_board._falls import BallFalls
 from recombine.tasks.funnel_board._outcome import NUM_PLATFORMS, SMOOTHING
 from recombine.tasks.trajectories import Trajectories
@@ -63,9 +63,10 @@ def board_view(state: Float[Array, " 4"], context: Float[Array, "2 6 5 5"]) -> F
 
 
 class PlatformStateReader(eqx.Module):
-    """Tells from state vectors on which of the five platforms the ball fell."""
+    """Tells from state vectors on which platform the ball fell."""
 
     num_classes: int = eqx.field(static=True, default=NUM_PLATFORMS)
+    """How many platforms there are."""
 
     def look(self, first: Float[Array, " 4"], context: Array | None = None) -> None:
         """Remembers nothing of the first frame."""
@@ -75,12 +76,12 @@ class PlatformStateReader(eqx.Module):
         """Says above which platform the ball is, once it is low."""
         del memory
         x, y = frame[0] * SCALE[0], frame[1] * SCALE[1]
-        column = jnp.floor((x + HALF_WIDTH) / 2.5)
-        return ((column == jnp.arange(NUM_PLATFORMS)) & (y < LOW)).astype(jnp.float32)
+        column = jnp.floor(x / PITCH[0] + self.num_classes / 2)
+        return ((column == jnp.arange(self.num_classes)) & (y < LOW)).astype(jnp.float32)
 
     def probabilities(self, evidence: Float[Array, " classes"]) -> Float[Array, " classes"]:
         """Turns the evidence of all frames into probabilities; without any they are equal."""
-        return (evidence + SMOOTHING) / (jnp.sum(evidence) + NUM_PLATFORMS * SMOOTHING)
+        return (evidence + SMOOTHING) / (jnp.sum(evidence) + self.num_classes * SMOOTHING)
 
     def is_present(self, frame: Float[Array, " 4"]) -> Bool[Array, ""]:
         """Says whether the ball is on the board."""
@@ -102,8 +103,7 @@ def _context(falls: BallFalls) -> Float[np.ndarray, "items 2 6 5 5"]:
         boards.slider_angle[..., None],
         boards.slider_length[..., None],
     ]
-    # Rows 1, 3 and 5 of the funnels have four places; an absent funnel keeps its place.
-    is_place = np.arange(COLUMNS)[None] < np.where(np.arange(6) % 2 == 0, 5, 4)[:, None]
+    is_place = places(np.arange(ROWS), falls.size)  # an absent funnel keeps its place
     funnels = [
         np.asarray(boards.has_funnel)[..., None],
         np.where(is_place[None, ..., None], boards.funnel_center, [1e3, 0.0]),
