@@ -157,7 +157,11 @@ def _reader(config: SkipConfig) -> Any:
 def _model(config: SkipConfig) -> VideoModelShape | VectorModelShape:
     if config.frames == "images":
         return VideoModelShape(
-            config.architecture, config.kernels, config.precision, start=config.start
+            config.architecture,
+            config.kernels,
+            config.precision,
+            start=config.start,
+            margin=config.copy_margin,
         )
     if config.task.startswith("room"):
         task, view = room_runner, room_runner.room_view
