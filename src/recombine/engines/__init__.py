@@ -1,6 +1,10 @@
-"""Where runs execute: this process, or a cluster."""
+"""Where runs execute: this process, several of them, or a cluster."""
 
 from recombine.engines._local import run_row as run_row
+from recombine.engines._processes import (
+    ProcessSettings as ProcessSettings,
+    run_in_processes as run_in_processes,
+)
 from recombine.engines._ray import run_on_ray as run_on_ray
 from recombine.engines._ray_calls import (
     RayCalls as RayCalls,
