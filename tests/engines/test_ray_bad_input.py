@@ -11,8 +11,8 @@ from recombine.cli import main
 from recombine.engines import ClusterError, RaySettings, RunRequest, run_on_ray
 from recombine.engines._ray_board import Board, TaskProgress
 from recombine.engines._ray_checks import check_answer
-from recombine.engines._ray_settings import worker_environment
-from recombine.engines._ray_view import PlainView, RowState, TerminalView
+from recombine.engines._sweep_view import PlainView, RowState, TerminalView
+from recombine.engines._worker_environment import worker_environment
 from recombine.experiments import find_row
 
 REQUEST = RunRequest.of(find_row("ilc/synthetic/and-mask"), "tiny")

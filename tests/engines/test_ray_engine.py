@@ -29,7 +29,7 @@ from recombine.engines import (
 from recombine.engines._parts import part_folder
 from recombine.engines._ray_checks import check_nodes
 from recombine.engines._ray_cluster import connect
-from recombine.engines._ray_settings import worker_environment
+from recombine.engines._worker_environment import worker_environment
 from recombine.experiments import find_row, load_systems
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'recombine[ray]'")

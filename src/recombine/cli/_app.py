@@ -48,6 +48,7 @@ class EngineName(StrEnum):
     """Where runs execute, for the command line to check."""
 
     local = "local"
+    processes = "processes"
     ray = "ray"
 
 
@@ -74,7 +75,8 @@ Plugins = Annotated[
 ]
 
 Engine = Annotated[
-    EngineName, typer.Option("--engine", help="This process, or tasks of a Ray cluster.")
+    EngineName,
+    typer.Option("--engine", help="This process, several (for `run`), or tasks of a Ray cluster."),
 ]
 Address = Annotated[
     str | None,
@@ -150,12 +152,20 @@ def run(
     address: Address = None,
     gpus_per_task: GpusPerTask = None,
     cpus_per_task: CpusPerTask = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            help="With --engine processes: how many at once; one per core, but 1 on a GPU.",
+        ),
+    ] = None,
     seeds_per_task: Annotated[
         int | None,
         typer.Option(
             "--seeds-per-task",
             min=1,
-            help="With --engine ray: 1 on a CPU, all on a GPU by default.",
+            help="With --engine processes or ray: 1 on a CPU, all on a GPU by default.",
         ),
     ] = None,
     runs: Runs = DEFAULT_RUNS,
@@ -163,14 +173,15 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run rows. Finished runs are not run again; unfinished ones resume."""
-    from recombine.cli._engines import ray_settings
+    from recombine.cli._engines import engine_settings
     from recombine.cli._running import run_rows
 
-    ray = ray_settings(
+    settings = engine_settings(
         engine.value,
         address=address,
         gpus_per_task=gpus_per_task,
         cpus_per_task=cpus_per_task,
+        workers=workers,
         seeds_per_task=seeds_per_task,
     )
     run_rows(
@@ -180,7 +191,7 @@ def run(
         num_seeds=seeds,
         changes=set_ or [],
         together=together,
-        ray=ray,
+        engine=settings,
         runs=runs,
         as_json=as_json,
     )
@@ -229,12 +240,12 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Search the settings of a row. The same command goes on where it was stopped."""
-    from recombine.cli._engines import ray_settings
+    from recombine.cli._engines import search_settings
     from recombine.cli._tuning import tune_row
 
     if quick and tiny:
         raise typer.BadParameter("choose one of `--quick` and `--tiny`", param_hint="--tiny")
-    ray = ray_settings(
+    ray = search_settings(
         engine.value, address=address, gpus_per_task=gpus_per_task, cpus_per_task=cpus_per_task
     )
     tune_row(

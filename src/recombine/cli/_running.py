@@ -12,7 +12,7 @@ from recombine.report import Summary, line_to_json, make_lines, summary_text
 from recombine.results import Record, read_records
 
 if TYPE_CHECKING:
-    from recombine.engines import RaySettings, RowOutcome, RunRequest
+    from recombine.engines import ProcessSettings, RaySettings, RowOutcome, RunRequest
 
 
 def run_rows(
@@ -23,17 +23,17 @@ def run_rows(
     num_seeds: int | None,
     changes: Sequence[str],
     together: bool = False,
-    ray: "RaySettings | None" = None,
+    engine: "ProcessSettings | RaySettings | None" = None,
     runs: Path,
     as_json: bool,
 ) -> None:
     """Runs all rows that match; a row that fails does not keep the others from running."""
     from recombine.engines import RunRequest
 
-    if together and ray:
+    if together and engine:
         raise SettingsError(
-            "`--together` trains rows in one process, `--engine ray` spreads them over many; leave "
-            "one of them out"
+            "`--together` trains rows in one process, `--engine` spreads them over many; leave one "
+            "of them out"
         )
     systems = load_systems(plugins)
     found = {row.id: row for pattern in patterns for row in match_rows(pattern, systems)}
@@ -41,8 +41,8 @@ def run_rows(
     if variant == "quick":
         rows = [row for row in rows if row.quick] or rows  # one alone says that it has none
     requests = [RunRequest.of(row, variant, num_seeds=num_seeds, changes=changes) for row in rows]
-    if ray:
-        failures = _run_on_ray(requests, runs, ray, plugins)
+    if engine:
+        failures = _run_by_workers(requests, runs, engine, plugins)
     else:
         failures = (_run_together if together else _run_all)(requests, runs)
     if as_json:
@@ -115,12 +115,20 @@ def _run_together(requests: "Sequence[RunRequest]", runs: Path) -> list[str]:
     return [outcome.request.row.id for outcome in outcomes if outcome.record is None]
 
 
-def _run_on_ray(
-    requests: "Sequence[RunRequest]", runs: Path, ray: "RaySettings", plugins: Sequence[str]
+def _run_by_workers(
+    requests: "Sequence[RunRequest]",
+    runs: Path,
+    engine: "ProcessSettings | RaySettings",
+    plugins: Sequence[str],
 ) -> list[str]:
-    from recombine.engines import run_on_ray
+    from recombine.engines import RaySettings, run_in_processes, run_on_ray
 
-    outcomes = run_on_ray(requests, runs, settings=ray, plugins=plugins, on_end=_say_outcome)
+    if isinstance(engine, RaySettings):
+        outcomes = run_on_ray(requests, runs, settings=engine, plugins=plugins, on_end=_say_outcome)
+    else:
+        outcomes = run_in_processes(
+            requests, runs, settings=engine, plugins=plugins, on_end=_say_outcome
+        )
     failures = [outcome.request.row.id for outcome in outcomes if outcome.record is None]
     if failures:
         _say(f"recombine: {len(failures)} of {len(outcomes)} rows failed: {', '.join(failures)}")

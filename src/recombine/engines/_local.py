@@ -46,13 +46,13 @@ def run_row(
         if before is not None and before.is_done:
             return before
         settings: Any = {"progress": progress, "checkpoint_seconds": checkpoint_seconds}
-        if plan := read_plan(folder):  # a cluster has begun it
+        if plan := read_plan(folder):  # workers have begun it
             return _run_parts(request, folder, plan, **settings)
         return train_into(request, folder, before, **settings)
 
 
 def _run_parts(request: RunRequest, folder: RunFolder, plan: Plan, **settings: Any) -> Record:
-    """Goes on where tasks of a cluster have stopped, one part after the other."""
+    """Goes on where workers have stopped, one part after the other."""
     from recombine.training import Interrupted
 
     try:

@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from recombine.engines._ray_checks import alive_nodes, check_answer, check_nodes, checked_gpus
-from recombine.engines._ray_settings import (
-    ClusterError,
-    RaySettings,
-    import_ray,
-    worker_environment,
-)
+from recombine.engines._ray_settings import ClusterError, RaySettings, import_ray
+from recombine.engines._worker_environment import worker_environment
 
 OBJECT_STORE_BYTES = 128 * 2**20
 """Of a cluster that we start: only settings and records travel, data are read from disk."""

@@ -3,101 +3,63 @@
 import socket
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from recombine.engines._ray_board import TaskProgress, make_board
 from recombine.engines._ray_checks import not_shared
 from recombine.engines._ray_cluster import RayCluster
 from recombine.engines._ray_settings import import_ray
-from recombine.engines._ray_view import RowState, View
 from recombine.engines._requests import RunFailedError
+from recombine.engines._sweep_view import View
+from recombine.engines._sweeps import POLL_SECONDS, Answer, Job, Sweep, answer_of
 
 if TYPE_CHECKING:
     from recombine.training import StopRequest
 
-POLL_SECONDS = 0.1
 NO_ROOM_SECONDS = 30.0
 """How long to wait for a node when none is left that can hold a task."""
 
 
-class Answer(NamedTuple):
-    """How a task ended. Errors travel as words: not all of them survive the way."""
-
-    kind: Literal["done", "failed", "held", "stopped", "died"]
-    value: Any = None
-    text: str = ""
-
-
-@dataclass
-class Job:
-    """A piece of work for one task.
-
-    Args:
-        row: the row that it belongs to, for the view.
-        title: how to call it.
-        function: called in a worker as `function(*arguments, progress=...)`.
-        arguments: plain data.
-        on_end: told how it ended; returns the jobs that follow from it.
-        metric: the metric to show.
-    """
-
-    row: str
-    title: str
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    on_end: Callable[[Answer], Iterable["Job"]]
-    metric: str | None = None
-    deaths: int = field(default=0, init=False)
-
-    @property
-    def id(self) -> str:
-        """A name on the board that no other job has."""
-        return f"{self.title} #{id(self)}"
-
-
-class Sweep:
-    """Everything that is to be done in one go."""
+class RaySweep(Sweep):
+    """A sweep whose jobs are tasks of a cluster."""
 
     def __init__(self, cluster: RayCluster, view: View, stop: "StopRequest"):
+        super().__init__(view, stop, cluster.retries)
         self._ray = import_ray()
         self._cluster = cluster
-        self._view = view
-        self._stop = stop
         self._board = make_board(self._ray)
         self._work = self._ray.remote(work)
         self._running: dict[Any, Job] = {}
         self._had_room = time.monotonic()
-        self.rows: dict[str, RowState] = {}
-        self.is_stopped = False
 
-    def submit(self, job: Job) -> None:
-        """Hands a job to Ray, which starts it when there is room."""
-        self.rows[job.row].jobs[job.id] = {}
-        gpus = self._cluster.gpus_per_task
-        reference = self._work.options(**self._cluster.task_options).remote(
-            job.function, job.arguments, self._board, job.id, job.metric, gpus, self._cluster.marker
-        )
-        self._running[reference] = job
+    def submit(self, jobs: Iterable[Job], *, first: bool = False) -> None:
+        """Hands jobs to Ray, which starts them when there is room, in an order of its own."""
+        for job in jobs:
+            self.rows[job.row].jobs[job.id] = {}
+            gpus, marker = self._cluster.gpus_per_task, self._cluster.marker
+            reference = self._work.options(**self._cluster.task_options).remote(
+                job.function, job.arguments, self._board, job.id, job.metric, gpus, marker
+            )
+            self._running[reference] = job
+
+    def open_jobs(self) -> list[Job]:
+        """Returns the jobs that have not ended."""
+        return list(self._running.values())
 
     def run(self) -> None:
         """Waits until all jobs have ended. After Ctrl-C those at work save, and no more begin."""
+        self.obey()
         while self._running:
             ended, _ = self._ray.wait(
                 list(self._running), num_returns=len(self._running), timeout=POLL_SECONDS
             )
             self._read_board()
             for reference in ended:
-                self._end(self._running.pop(reference), self._collect(reference))
-            if self._stop.asked and not self.is_stopped:
-                self.is_stopped = True
-                self._view.say(
-                    "stopping: tasks save after the chunk they are at; Ctrl-C again stops now"
-                )
-                self.stop(list(self._running.values()))
+                self.end(self._running.pop(reference), self._collect(reference))
+            self.obey()
             at_work = sum(self._has_begun(job) for job in self._running.values())
-            self._view.show(self.rows, at_work)
+            self.view.show(self.rows, at_work)
             if self._running and not at_work:
                 self._check_room()
             else:
@@ -113,29 +75,6 @@ class Sweep:
 
     def _has_begun(self, job: Job) -> bool:
         return bool(self.rows[job.row].jobs[job.id].get("host"))
-
-    def _end(self, job: Job, answer: Answer) -> None:
-        if answer.kind == "died":
-            if self.is_stopped:
-                answer = Answer("stopped", text=answer.text)
-            elif job.deaths >= self._cluster.retries:
-                answer = Answer(
-                    "failed",
-                    text=f"{job.title}: its worker died {job.deaths + 1} times, the last time with "
-                    f"{answer.text}. The last checkpoint is kept; the same command resumes it.",
-                )
-            else:
-                job.deaths += 1
-                host = self.rows[job.row].jobs[job.id].get("host") or "a node"
-                self._view.say(
-                    f"{job.title}: its worker on {host} died ({answer.text}); started again from "
-                    f"its last checkpoint, {job.deaths} of {self._cluster.retries} times"
-                )
-                self.submit(job)
-                return
-        self.rows[job.row].jobs[job.id].pop("host", None)
-        for following in job.on_end(answer):
-            self.submit(following)
 
     def _collect(self, reference: Any) -> Answer:
         """Returns how a task ended: what it says, or what Ray says of it."""
@@ -182,24 +121,17 @@ def work(
     marker: Path,
 ) -> Answer:
     """Runs in a worker: does a job, and says in words what became of it."""
-    from recombine.results import RunHeldError
-    from recombine.training import Interrupted
-
     progress = TaskProgress(board, job, metric)
     progress.tell(host=socket.gethostname(), at_once=True)
-    try:
+
+    def do() -> Any:
         if not marker.exists():  # a node that came after the check
             raise not_shared(socket.gethostname(), marker.parent, "it is another one there")
         if gpus:
             check_gpu()
-        return Answer("done", function(*arguments, progress=progress))
-    except Interrupted as stopped:
-        return Answer("stopped", text=str(stopped))
-    except RunHeldError as held:
-        return Answer("held", text=str(held))
-    except Exception as error:
-        is_ours = type(error).__module__.startswith("recombine.")
-        return Answer("failed", text=str(error) if is_ours else f"{type(error).__name__}: {error}")
+        return function(*arguments, progress=progress)
+
+    return answer_of(do)
 
 
 def check_gpu() -> None:

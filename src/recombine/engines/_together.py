@@ -43,7 +43,7 @@ def run_together(
 ) -> list[RowOutcome]:
     """Runs rows, in groups of those whose learners are alike; a row that fails spares the others.
 
-    What is finished is not run again. A row that was begun alone, or on a cluster, goes on alone.
+    What is finished is not run again. A row that was begun alone, or by workers, goes on alone.
     The time in a record is the row's share of its group's.
 
     Args:

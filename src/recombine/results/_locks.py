@@ -15,7 +15,13 @@ HOLDER = ".holder.json"
 
 
 class RunHeldError(RuntimeError):
-    """Another process is working on this run."""
+    """Another process, the `holder`, is working on this run."""
+
+    def __init__(self, folder: Path, holder: str):
+        super().__init__(
+            f"{folder} is being run by {holder}; wait for it, or use another `--runs` folder"
+        )
+        self.holder = holder
 
 
 @contextlib.contextmanager
@@ -37,9 +43,7 @@ def held(
     except Timeout:
         who = describe_holder(folder)
         if not wait:
-            raise RunHeldError(
-                f"{folder} is being run by {who}; wait for it, or use another `--runs` folder"
-            ) from None
+            raise RunHeldError(folder, who) from None
         on_wait(who)
         lock.acquire(poll_interval=0.2)
     try:

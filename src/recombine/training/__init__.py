@@ -26,4 +26,5 @@ from recombine.training._progress import (
     TerminalProgress as TerminalProgress,
     make_progress as make_progress,
 )
+from recombine.training._seeds import seeds_share_a_program as seeds_share_a_program
 from recombine.training._stopping import StopRequest as StopRequest

@@ -226,14 +226,18 @@ def choose_runner(
     vectorize: bool | None,
     compiler: Compiler,
 ) -> TakeTurns | Together:
-    """Picks the way that was measured to be faster on the default device, unless told.
+    """Picks the way that was measured to be faster on the default device, unless told."""
+    if vectorize is None:
+        vectorize = seeds_share_a_program(_one_each(learner, seeds)[0])
+    return (Together if vectorize else TakeTurns)(learner, seeds, compiler)
+
+
+def seeds_share_a_program(learner: Learner) -> bool:
+    """Says whether `fit` would train the seeds of a learner as one program, on this device.
 
     A learner may know better: convolutions of several models at once are grouped ones.
     """
-    if vectorize is None:
-        wanted = getattr(_one_each(learner, seeds)[0], "vectorize_seeds", True)
-        vectorize = jax.default_backend() != "cpu" and wanted
-    return (Together if vectorize else TakeTurns)(learner, seeds, compiler)
+    return jax.default_backend() != "cpu" and getattr(learner, "vectorize_seeds", True)
 
 
 def check_step(learner: Learner, seed: int) -> None:

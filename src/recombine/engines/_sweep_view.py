@@ -30,10 +30,7 @@ class RowState:
         words = []
         if shown:
             words.append(f"{shown[0][0]} {sum(value for _, value in shown) / len(shown):.4g}")
-        waiting = [job["waiting"] for job in self.jobs.values() if job.get("waiting")]
-        if waiting:
-            words.append(f"waiting for {waiting[0]}")
-        elif any(job.get("compiling") for job in self.jobs.values()):
+        if any(job.get("compiling") for job in self.jobs.values()):
             words.append("compiling")
         return "  ".join(words)
 

@@ -1,0 +1,179 @@
+"""What processes are given, what they are asked, and what cannot be asked of them."""
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import jax
+import pytest
+
+from recombine import training
+from recombine.cli import main
+from recombine.engines import (
+    ProcessSettings,
+    RunFailedError,
+    RunRequest,
+    _processes,
+)
+from recombine.engines._orders import Order
+from recombine.engines._process_sweep import ProcessSweep
+from recombine.engines._process_worker import check_backend, read_commands
+from recombine.engines._processes import backend_of_workers, share_of_machine
+from recombine.engines._sweep_rows import SweepRow, run_all
+from recombine.engines._sweep_view import SilentView
+from recombine.engines._sweeps import Answer, Sweep, answer_of
+from recombine.experiments import find_row, load_systems
+from recombine.training import SilentProgress, StopRequest
+
+PLUGIN = Path(__file__).with_name("growing_plugin.py")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 0}, "`workers` is a whole number, at least 1; got 0"),
+        ({"seeds_per_task": 0}, "`seeds_per_task` is a whole number, at least 1; got 0"),
+        ({"retries": -1}, "`retries` is a whole number, at least 0; got -1"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ProcessSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["--workers", "2"], "`--workers` is for several processes; add `--engine processes`"),
+        (["--engine", "ray", "--workers", "2"], "`--workers` is for several processes"),
+        (["--engine", "processes", "--cpus-per-task", "2"], "`--cpus-per-task` is for clusters"),
+        (["--seeds-per-task", "2"], "add `--engine ray` or `--engine processes`"),
+        (["--engine", "processes", "--workers", "0"], "--workers"),
+        (["--engine", "processes", "--together"], "leave one of them out"),
+    ],
+)
+def test_the_command_explains_and_exits_with_2(command, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "ilc/synthetic/and-mask", *command, "--runs", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir()), "bad usage must leave nothing behind"
+
+
+def test_a_search_is_shared_by_processes_in_another_way(tmp_path, capsys):
+    search = ["tune", "ilc/synthetic/and-mask", "--trials", "2", "--engine", "processes"]
+    with pytest.raises(SystemExit) as stopped:
+        main([*search, "--runs", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "give the command of a search several times" in capsys.readouterr().err
+
+
+def test_workers_share_the_cores_and_the_memory_of_a_gpu(monkeypatch):
+    monkeypatch.setattr(_processes, "num_cores", lambda: 8)
+    assert share_of_machine("cpu", 2, {}) == {"NPROC": "4", "JAX_PLATFORMS": "cpu"}
+    assert share_of_machine("cpu", 8, {})["NPROC"] == "2"  # fewer would give other bits
+    assert share_of_machine("gpu", 3, {}) == {
+        "NPROC": "3",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.3",
+    }
+    assert share_of_machine("gpu", 1, {}) == {"NPROC": "8"}
+    for name in ("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_CLIENT_MEM_FRACTION"):
+        mine = {name: "0.5", "NPROC": "2"}
+        assert share_of_machine("gpu", 3, mine) == mine, "who says so himself is not overruled"
+
+
+def test_another_process_is_asked_what_jax_runs_on(monkeypatch):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    assert backend_of_workers() == jax.default_backend()
+    monkeypatch.setattr(_processes, "PYTHON", (sys.executable, "-c", "raise SystemExit('why')"))
+    with pytest.raises(RunFailedError, match="JAX cannot be started in a process of its own: why"):
+        backend_of_workers()
+
+
+def test_a_worker_that_does_not_get_the_gpu_refuses():
+    check_backend(jax.default_backend())
+    with pytest.raises(RunFailedError, match=r"was to run on the moon, .*Try fewer `--workers`"):
+        check_backend("moon")
+
+
+def test_the_same_warning_of_several_workers_is_given_once(recwarn):
+    sweep = ProcessSweep(2, "cpu", {}, SilentView(), StopRequest(), 0)
+    for text in ("the cache is full", "the cache is full", "it is late"):
+        sweep._warn(text)
+    assert [str(warning.message) for warning in recwarn] == ["the cache is full", "it is late"]
+
+
+def test_commands_are_read_in_whole_lines(monkeypatch):
+    pieces = iter([b'{"a": ', b'1}\n"st', b'op"\n"go"\n', b""])
+    monkeypatch.setattr("os.read", lambda source, number: next(pieces))
+    assert list(read_commands(0)) == [{"a": 1}, "stop", "go"]
+
+
+class SweepHere(Sweep):
+    """A sweep that does its jobs one after the other in this process."""
+
+    def __init__(self, retries=0):
+        super().__init__(SilentView(), StopRequest(), retries)
+        self.jobs, self.done = [], []
+
+    def submit(self, jobs, *, first=False):
+        for job in jobs:
+            self.rows[job.row].jobs[job.id] = {}
+            self.jobs.append(job)
+
+    def open_jobs(self):
+        return self.jobs
+
+    def stop(self, jobs):
+        raise AssertionError("nobody is to be stopped")
+
+    def answer(self, job):
+        return answer_of(lambda: job.function(*job.arguments, progress=SilentProgress()))
+
+    def run(self):
+        while self.jobs:
+            job = self.jobs.pop(0)
+            self.done.append(job.function.__name__)
+            self.end(job, self.answer(job))
+
+
+def sweep_growing(sweep, runs, held, num_seeds=2):
+    row = find_row("growing/numbers/slowly", load_systems([str(PLUGIN)]))
+    request = RunRequest.of(row, "tiny", num_seeds=num_seeds)
+    one = SweepRow(request, runs, [str(PLUGIN)], lambda _: None, 30.0)
+    run_all([one], sweep, "ask", held)
+    return one.outcome
+
+
+@pytest.mark.parametrize(
+    ("shared", "tasks"),
+    [(True, ["run_whole"]), (False, ["run_one_part", "run_one_part", "join"])],
+)
+def test_seeds_that_share_a_program_stay_together(monkeypatch, tmp_path, shared, tasks):
+    monkeypatch.setattr(training, "seeds_share_a_program", lambda learner: shared)
+    sweep = SweepHere()
+    with ExitStack() as held:
+        outcome = sweep_growing(sweep, tmp_path, held)
+    assert outcome.record.is_done
+    assert sweep.done == ["share_a_program", *tasks]
+
+
+def test_a_task_whose_worker_always_dies_is_given_up(tmp_path):
+    class Deadly(SweepHere):
+        def answer(self, job):
+            return Answer("died", text="SIGKILL")
+
+    sweep = Deadly(retries=2)
+    with ExitStack() as held:
+        outcome = sweep_growing(sweep, tmp_path, held, num_seeds=1)
+    assert outcome.record is None
+    assert "its worker died 3 times, the last time with SIGKILL" in outcome.error
+    assert sweep.done == ["run_whole"] * 3
+
+
+def test_an_order_survives_json():
+    request = RunRequest.of(find_row("ilc/synthetic/and-mask"), "tiny", changes=["steps=4"])
+    order = Order.of(request, [str(PLUGIN)])
+    assert Order.from_json(json.loads(json.dumps(order.to_json()))) == order
+    assert order.request() == request
