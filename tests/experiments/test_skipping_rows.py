@@ -219,11 +219,6 @@ def test_until_the_switch_a_run_has_the_schedules_of_one_without_it():
         assert float(first) == pytest.approx(float(second))
 
 
-def test_the_start_has_the_margin_of_the_settings():
-    learner = learner_of("asi/funnel-board/asi", frames="images", copy_margin=0.003)
-    assert learner.model == VideoModelShape("strided", 32, "bfloat16", start="copy", margin=0.003)
-
-
 def test_gradients_reach_their_limits_from_the_settings():
     learner = learner_of("asi/room-runner/asi", growth_limit=1.5, longest_gradient=3.0)
     assert (float(learner.growth_limit), float(learner.longest_gradient)) == (1.5, 3.0)

@@ -49,8 +49,6 @@ class SkipConfig:
     kernels: Count = 48
     start: Literal["random", "copy"] = "random"
     """How a model of images starts: as published, or by returning what it is given."""
-    copy_margin: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
-    """Of the second: how far black and white are pulled inside."""
     precision: Literal["highest", "default", "bfloat16"] = "default"  # of the convolutions
     hidden: tuple[Count, ...] = (128, 128)  # of vectors
     greedy_share: Annotated[float, Field(ge=0, le=1)] = 0.5  # of a run that ends with alignment

@@ -157,11 +157,7 @@ def _reader(config: SkipConfig) -> Any:
 def _model(config: SkipConfig) -> VideoModelShape | VectorModelShape:
     if config.frames == "images":
         return VideoModelShape(
-            config.architecture,
-            config.kernels,
-            config.precision,
-            start=config.start,
-            margin=config.copy_margin,
+            config.architecture, config.kernels, config.precision, start=config.start
         )
     if config.task.startswith("room"):
         task, view = room_runner, room_runner.room_view

@@ -11,11 +11,6 @@ line through points of the logit, the inverse of the sigmoid that follows:
 $$\operatorname{logit}(x) \approx y_0 + \sum_j d_j \max(0, x - t_j)$$
 
 with knots $t_j$ and changes of slope $d_j$. The features have a small part in all of it.
-
-The logits of 0 and 1 are not finite, so those of values a margin inside are taken: a pixel of 1
-comes back as nearly one minus the margin. In an image that is mostly black and white that is an
-error of nearly all pixels in one direction, and with a wide margin much more of the loss than what
-moves.
 """
 
 from typing import Any
@@ -25,21 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-MARGIN = 0.02
+MARGIN = 0.02  # the logits of 0 and 1 are not finite: those of values a little inside are taken
 SMALL = 0.01  # what is left of all other weights
 
 
-def start_as_copy(model: Any, margin: float = MARGIN) -> Any:
+def start_as_copy(model: Any) -> Any:
     """Sets the last two layers of a `VideoModel` so that it returns nearly what it is given.
 
     Args:
         model: at its random start, with at least as many kernels as channels.
-        margin: how far the extremes are pulled inside.
     """
     join, out = model.layers[-2:]
     channels, kernels = out.weight.shape[-1], join.weight.shape[-1]
     each = kernels // channels
-    knots, bends, lowest = _logit_line(each, margin)
+    knots, bends, lowest = _logit_line(each)
     copying = jnp.arange(channels * each)
     channel = copying // each
     # The input stands before the features.
@@ -61,12 +55,10 @@ def start_as_copy(model: Any, margin: float = MARGIN) -> Any:
     )
 
 
-def _logit_line(
-    parts: int, margin: float
-) -> tuple[Float[Array, " parts"], Float[Array, " parts"], float]:
+def _logit_line(parts: int) -> tuple[Float[Array, " parts"], Float[Array, " parts"], float]:
     """Returns knots and changes of slope of a line through the logit, and where it starts."""
     points = np.linspace(0.0, 1.0, parts + 1)
-    values = np.log((points + margin) / (1 - points + margin))
+    values = np.log((points + MARGIN) / (1 - points + MARGIN))
     slopes = np.diff(values) / np.diff(points)
     bends = np.diff(slopes, prepend=0.0)
     return jnp.asarray(points[:-1], jnp.float32), jnp.asarray(bends, jnp.float32), float(values[0])

@@ -18,7 +18,7 @@ import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.skipping._convolution import Convolution, Precision
-from recombine.methods.skipping._copying import MARGIN, start_as_copy
+from recombine.methods.skipping._copying import start_as_copy
 from recombine.methods.skipping._joining import Weights, join_pixels
 
 Architecture = Literal["simple", "dilated", "strided"]
@@ -141,8 +141,6 @@ class VideoModelShape:
     """Of an image: 3 for colours, 1 for greys."""
     start: Start = "random"
     """With "copy" a model starts by returning nearly what it is given, see `start_as_copy`."""
-    margin: float = MARGIN
-    """Of that start: how far black and white are pulled inside."""
 
     def __post_init__(self) -> None:
         if self.architecture not in ("simple", "dilated", "strided"):
@@ -156,8 +154,6 @@ class VideoModelShape:
             )
         if self.start not in ("random", "copy"):
             raise ValueError(f'`start` must be "random" or "copy"; got {self.start!r}')
-        if not 0 < self.margin < 0.5:
-            raise ValueError(f"`margin` must be above 0 and below 0.5; got {self.margin}")
         for name in ("kernels", "channels"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}")
@@ -176,4 +172,4 @@ class VideoModelShape:
             precision=self.precision,
             channels=self.channels,
         )
-        return start_as_copy(model, self.margin) if self.start == "copy" else model
+        return start_as_copy(model) if self.start == "copy" else model
