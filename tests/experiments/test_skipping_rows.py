@@ -169,19 +169,6 @@ def test_small_worlds_differ_from_large_ones_and_methods_only_in_how_they_skip(t
     assert len({(row.full.steps, row.full.num_seeds) for row in rows}) == 1
 
 
-def test_on_small_boards_too_the_run_until_the_switch_is_one_without_it():
-    before, whole = (
-        ROWS[f"asi/{task}/asi"].full for task in ("funnel-board-small", "funnel-board-switch-small")
-    )
-    assert whole.steps * whole.config.switch_share == pytest.approx(before.steps)
-    unlike = {"task": "funnel-board", "switch_share": 0.5, "schedule_steps": before.steps}
-    assert dataclasses.replace(whole.config, **unlike) == before.config
-    assert (whole.config.schedule_steps, before.config.schedule_steps) == (
-        whole.steps,
-        before.steps,
-    )
-
-
 def test_only_rooms_have_a_number_of_cells():
     with pytest.raises(ValueError, match="`cells` is for the task room-runner"):
         SkipConfig(task="funnel-board", cells=8)
@@ -195,10 +182,13 @@ def test_only_boards_have_rows_and_columns():
 
 
 def test_the_learning_rate_falls_before_the_switch_in_every_variant():
-    for name in ("asi", "fixed-1"):
-        row = ROWS[f"asi/funnel-board-switch/{name}"]
-        for variant in (row.full, row.quick):
-            assert variant is not None
+    rows = [
+        ROWS[f"asi/funnel-board-switch{size}/{name}"]
+        for size in ("", "-small")
+        for name in ("asi", "fixed-1")
+    ]
+    for row in rows:
+        for variant in filter(None, (row.full, row.quick)):
             config = variant.config
             assert 0.3 < config.decay_every / config.schedule_steps < config.switch_share
 
@@ -247,8 +237,7 @@ def test_rules_ask_for_the_published_order(task):
     for name in ORDER:
         row = ROWS.get(f"asi/{task}/{name}")
         if row is None:
-            assert task.endswith("small")
-            assert name == "fixed-3"
+            assert (task, name) == ("room-runner-small", "fixed-3")
             continue
         assert row.full.rule.judge("accuracy_soft", others(row.id), others).holds is True, row.id
         # The other way round: the method below the baselines, a baseline above the method.

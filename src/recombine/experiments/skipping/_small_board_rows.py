@@ -15,6 +15,7 @@ from recombine.experiments.skipping._making_rows import (
     BY_EVALUATIONS,
     DEPTH,
     HARD,
+    SEEDS,
     SKIP,
     SWITCH_ALSO,
     SWITCH_PAPER,
@@ -44,18 +45,20 @@ SMALL = SkipConfig(
     num_watched=100,
     chunk=4,
 )
-SWITCH_STEPS = 3 * STEPS // 2  # the same until the switch, and half as long after it
+# A model of every frame, which is the slower learner, must have something to lose at the switch.
+STEPS_BEFORE, SWITCH_STEPS = 3 * STEPS // 2, 2 * STEPS
 SWITCHED = replace(
     SMALL,
     task="funnel-board-switch",
-    switch_share=STEPS / SWITCH_STEPS,
+    switch_share=STEPS_BEFORE / SWITCH_STEPS,
     schedule_steps=SWITCH_STEPS,
+    decay_every=900,
 )
 NOTE = (
     "boards of two rows and three columns, and a horizon of 12; 16 kernels, batches of 4, 6 "
     "epochs; the model starts as a copy of its input"
 )
-SWITCH_NOTE = NOTE.replace("6 epochs", "6 epochs before the switch and 3 after it")
+SWITCH_NOTE = NOTE.replace("6 epochs", "9 epochs before the switch and 3 after it") + "; two seeds"
 
 
 def _small_row(
@@ -67,6 +70,7 @@ def _small_row(
     rule: Rule,
     *,
     steps: int = STEPS,
+    num_seeds: int = SEEDS,
     note: str = NOTE,
     also: tuple[Metric, ...] = (BY_EVALUATIONS, HARD, SKIP, DEPTH),
 ) -> Row:
@@ -79,6 +83,7 @@ def _small_row(
         rule,
         None,
         steps=steps,
+        num_seeds=num_seeds,
         eval_every=EVERY,
         note=note,
         also=also,
@@ -104,6 +109,7 @@ SMALL_FUNNEL_BOARD = Group(
                     Above(f"{BOARDS}/asi-no-exploration"),
                     Above(f"{BOARDS}/fixed-1", 0.05),
                     Above(f"{BOARDS}/fixed-2", 0.05),
+                    Above(f"{BOARDS}/fixed-3", 0.05),
                     fewer_calls(f"{BOARDS}/fixed-1"),
                 )
             ),
@@ -118,6 +124,7 @@ SMALL_FUNNEL_BOARD = Group(
                 (
                     Above(f"{BOARDS}/fixed-1"),
                     Above(f"{BOARDS}/fixed-2"),
+                    Above(f"{BOARDS}/fixed-3"),
                     Below(f"{BOARDS}/asi"),
                 )
             ),
@@ -134,6 +141,7 @@ SMALL_FUNNEL_BOARD = Group(
             for skip, method, claim in (
                 (1, "every frame", "A model of every frame must also foresee every bounce."),
                 (2, "every 2nd frame", "So must a model of every second frame."),
+                (3, "every 3rd frame", "And one of every third."),
             )
         ),
     ),
@@ -152,6 +160,7 @@ SMALL_FUNNEL_SWITCH = Group(
             SWITCH_PAPER,
             rule,
             steps=SWITCH_STEPS,
+            num_seeds=2,
             note=SWITCH_NOTE,
             also=SWITCH_ALSO,
         )
