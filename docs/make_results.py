@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from recombine.experiments import SYSTEMS, Group, System
-from recombine.report import FoundStudy, Line, find_studies, make_lines, to_markdown
+from recombine.report import (
+    FoundStudy,
+    Line,
+    find_studies,
+    make_lines,
+    selected_text,
+    to_markdown,
+)
 from recombine.results import Record, RunFolder, read_records
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,6 +87,8 @@ def _reason(line: Line) -> str:
     text += f" Paper: {line.paper.source}{words}."
     if line.record and (note := line.row.variant(line.record.variant).note):
         text += f" Setting: {note}."
+    if selected := selected_text(line):
+        text += f" Beside the last step: {selected}."
     return text
 
 

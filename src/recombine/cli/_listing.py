@@ -22,6 +22,7 @@ from recombine.report import (
     find_studies,
     line_to_json,
     make_lines,
+    selected_text,
     study_to_json,
     summary_text,
 )
@@ -105,6 +106,8 @@ def _print_row(row: Row, lines: list[Line], studies: list[FoundStudy], *, as_jso
         ours = summary_text(line.ours, row.metric)
         where = f" [{line.folder.path}]" if line.folder else ""
         print(f"{line.status}: {ours}, {line.verdict.word} ({line.verdict.reason}){where}")
+        if selected := selected_text(line):
+            print(f"{line.status}: {selected}")
     for study in studies:
         print(f"{study.status}: best {study.value}; {study.summary} [{study.folder.path}]")
 

@@ -82,6 +82,8 @@ class Row:
     animations: tuple[Animation, ...] = ()
     sample: Sample | None = None
     search: Search | None = None  # what `recombine tune` may search
+    selection: Metric | None = None
+    """What may choose a step of a run, beside the last one; never what the row is judged by."""
 
     def variant(self, name: str) -> Variant:
         """Returns the variant of that name; a row without a quick one says so."""

@@ -33,6 +33,7 @@ from recombine.report._tables import (
     COLUMNS as COLUMNS,
     cells as cells,
     line_to_json as line_to_json,
+    selected_text as selected_text,
     summary_text as summary_text,
     to_markdown as to_markdown,
 )

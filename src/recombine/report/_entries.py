@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recombine.report._lines import Line, Summary
-from recombine.report._tables import signed_text, summary_text
+from recombine.report._tables import selected_text, signed_text, summary_text
 from recombine.results import Record
 
 TONES = {
@@ -92,6 +92,11 @@ class Entry:
         """How the settings of this run, or of the row's full run, differ from the published."""
         record = self.line.record
         return self.line.row.variant(record.variant if record else "full").note
+
+    @property
+    def selected(self) -> str:
+        """What came of the step that validation would choose; empty where nothing chooses."""
+        return selected_text(self.line)
 
     @property
     def error(self) -> str:

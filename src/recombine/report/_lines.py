@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recombine.experiments import Paper, Row, find_row
+from recombine.report._selected import values_selected
 from recombine.results import Record, RunFolder
 
 Records = Sequence[tuple[RunFolder, Record]]
@@ -56,6 +57,8 @@ class Line:
     ours: Summary | None = None
     record: Record | None = None
     folder: RunFolder | None = None
+    selected: Summary | None = None
+    """The same at the step that the row's `selection` chooses, where it has one."""
 
     @property
     def paper(self) -> Paper:
@@ -136,12 +139,18 @@ def make_lines(rows: Sequence[Row], records: Records) -> list[Line]:
         for kind in sorted(kinds, key=lambda k: (("full", "quick", "tiny").index(k[0]), k[1])):
             folder, record = max(kinds[kind], key=lambda entry: _worth(entry[1]))
             ours = Summary.of(record.values(row.metric.name)) if record.is_done else None
-            lines.append(
-                Line(row, _verdict(row, folder, record, records, known), ours, record, folder)
-            )
+            verdict = _verdict(row, folder, record, records, known)
+            lines.append(Line(row, verdict, ours, record, folder, _selected(row, folder, record)))
         if not kinds:
             lines.append(Line(row, Verdict("not run", "no record")))
     return lines
+
+
+def _selected(row: Row, folder: RunFolder, record: Record) -> Summary | None:
+    if row.selection is None or not record.is_done:
+        return None
+    values = values_selected(folder, row.metric, row.selection)
+    return None if values is None else Summary.of(values)
 
 
 def _worth(record: Record) -> tuple[bool, int, str]:

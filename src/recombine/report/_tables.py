@@ -29,6 +29,7 @@ def line_to_json(line: Line) -> dict[str, Any]:
         "paper": paper._asdict() if paper.mean is not None else None,
         "source": line.paper.source,
         "ours": line.ours._asdict() if line.ours else None,
+        "selected": line.selected._asdict() if line.selected else None,
         "verdict": line.verdict.word,
         "reason": line.verdict.reason,
         "variant": record.variant if record else None,
@@ -55,6 +56,16 @@ def cells(line: Line) -> tuple[str, ...]:
         record.provenance.device if record else "",
         f"{record.total_seconds:.0f} s" if record and record.is_done else "",
     )
+
+
+def selected_text(line: Line) -> str:
+    """Says what a run's metric was at the step that validation would choose; or nothing."""
+    selection = line.row.selection
+    if line.selected is None or selection is None:
+        return ""
+    value = summary_text(line.selected, line.row.metric)
+    extreme = "highest" if selection.higher_is_better else "lowest"
+    return f"{value} where {selection.label} is {extreme}"
 
 
 def to_markdown(lines: Sequence[Line]) -> str:

@@ -67,6 +67,7 @@ def _untrained(row: Row) -> Row:
     note = "nothing is trained"
     return replace(
         row,
+        selection=None,
         full=replace(row.full, steps=1, eval_every=1, note=note),
         quick=replace(row.quick, steps=1, eval_every=1, note=f"{note}; {row.quick.note}"),
     )

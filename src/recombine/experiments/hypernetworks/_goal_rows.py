@@ -26,6 +26,7 @@ from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
     HNETS,
     MONOLITHIC,
     NAMES,
+    VALIDATION_LOSS,
     ids_of,
 )
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach
@@ -112,6 +113,7 @@ def _goal_row(
         tiny=make_tiny(config, {**TINY, "num_mazes": 5}),
         pictures=(GOAL_FILM, ADAPTATION),
         sample=Sample(_sample_goal, (GOAL_FILM,)),
+        selection=VALIDATION_LOSS,
     )
 
 

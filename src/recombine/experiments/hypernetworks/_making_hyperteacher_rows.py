@@ -111,6 +111,7 @@ OOD_LOSS = Metric(
 )
 R_SQUARED = Metric("decoded_mean", "R² of the decoded modules, unseen", percent=False)
 VALIDATION = Metric("valid_accuracy", "validation accuracy")
+VALIDATION_LOSS = Metric("valid_loss", "the validation loss", higher_is_better=False, percent=False)
 SEARCH = Search(
     {
         "inner_rate": LogUniform(1e-2, 1.0, points=5),
@@ -181,6 +182,7 @@ def make_row(
         tiny=Variant(replace(config, **tiny), 2, 2, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(TRAINED_TOGETHER, DECODED),
         search=SEARCH,
+        selection=VALIDATION_LOSS,
         # A random support is another one for every seed.
         sample=None if config.support == "random" else Sample(_sample, (TRAINED_TOGETHER,)),
     )

@@ -33,6 +33,7 @@ from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
     HNETS,
     MONOLITHIC,
     NAMES,
+    VALIDATION_LOSS,
     ids_of,
 )
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach
@@ -150,6 +151,7 @@ def _preference_row(
         tiny=make_tiny(config, TINY_PREFERENCE),
         pictures=(PREFERENCE_FILM, SUPPORT_MASKS, HOTNESS, ADAPTATION),
         sample=Sample(_sample_preference, shown),
+        selection=VALIDATION_LOSS,
     )
 
 
