@@ -1,19 +1,23 @@
 """The last two layers of the video model as kernels, beside the layers as they are."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
 
+from recombine.methods.skipping import BINARY_CROSS_ENTROPY
 from recombine.methods.skipping._joining import BLOCK, Weights, join_pixels
+from recombine.methods.skipping._pixels import pixels_of
 
 
 def plainly(image, features, weights):
     seen = jax.nn.relu(features).astype(jnp.float32)
     of_features = weights.of_features.astype(jnp.bfloat16).astype(jnp.float32)
     hidden = image @ weights.of_image + seen @ of_features + weights.hidden[None]
-    return jax.nn.sigmoid(jax.nn.relu(hidden) @ weights.out + weights.last[None])
+    return pixels_of(jax.nn.relu(hidden) @ weights.out + weights.last[None])
 
 
 def draw(kernels, pixels, channels=3):
@@ -50,6 +54,21 @@ def test_kernels_compute_what_the_layers_do_and_its_gradients(kernels, pixels, c
         our, gradient = our.astype(jnp.float32), gradient.astype(jnp.float32)
         # Errors are rounded to 16 bits before they go to the features and their weights.
         np.testing.assert_allclose(our, gradient, atol=0.01 * float(jnp.abs(gradient).max()))
+
+
+@pytest.mark.parametrize("join", [plainly, partial(join_pixels, interpret=True)])
+def test_saturated_pixels_that_are_wrong_are_corrected(join):
+    images, features, weights = draw(5, 7)
+    weights = weights._replace(last=jnp.array([40.0, -40.0, 0.0]))  # white, black, between
+
+    def loss(last, truth):
+        made = join(images[0], features[0], weights._replace(last=last))
+        return BINARY_CROSS_ENTROPY(made, truth)
+
+    gradient = jax.grad(loss)(weights.last, jnp.tile(jnp.array([0.0, 1.0, 0.5]), (7, 1)))
+    share = 1 / 3  # of a channel in the mean
+    # One more than epsilon, less one, is only nearly epsilon in float32.
+    np.testing.assert_allclose(gradient[:2], [share, -share], rtol=0.06)
 
 
 def test_a_model_of_16_bits_can_be_compiled_for_a_gpu_with_them(monkeypatch):

@@ -204,3 +204,17 @@ def test_images_may_have_other_channels_than_three():
 def test_a_transposed_convolution_doubles_an_image():
     with pytest.raises(ValueError, match="5 x 5 weights and a stride of 2; got a size of 7"):
         Convolution(7, 2, 3, key=jr.key(0), stride=2, is_transposed=True)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_bias_sees_every_pixel_also_in_16_bits(is_transposed):
+    layer = Convolution(
+        5, 2, 3, key=jr.key(0), stride=2 if is_transposed else 1, is_transposed=is_transposed
+    )
+
+    def total(layer):
+        return jnp.sum(layer(jnp.zeros((32, 32, 2)), "bfloat16").astype(jnp.float32))
+
+    assert layer(jnp.zeros((32, 32, 2)), "bfloat16").dtype == jnp.bfloat16
+    pixels = 64 * 64 if is_transposed else 32 * 32
+    assert eqx.filter_grad(total)(layer).bias.tolist() == [pixels] * 3

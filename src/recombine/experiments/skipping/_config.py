@@ -41,9 +41,6 @@ class SkipConfig:
     """Of a run whose data change: how much of it comes before."""
     longest_gradient: Positive | None = None
     """In usual lengths; longer ones are shortened. None is as published."""
-    growth_limit: Positive | None = None
-    """How much longer a gradient may become on its way back through one prediction. None is as
-    published."""
     batch_size: Count = 2
     architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
     kernels: Count = 48
@@ -71,12 +68,6 @@ class SkipConfig:
                 f"`longest_skip` must be at least `shortest_skip`, {self.shortest_skip}; got "
                 f"{self.longest_skip}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _soft_alignment_has_no_limit(self) -> "SkipConfig":
-        if self.matching == "soft" and self.growth_limit is not None:
-            raise ValueError("`growth_limit` is for greedy and global matching; leave it out")
         return self
 
     @model_validator(mode="after")

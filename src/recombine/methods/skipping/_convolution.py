@@ -52,10 +52,9 @@ class Convolution(eqx.Module):
         self, image: Float[Array, "height width inputs"], precision: Precision = "default"
     ) -> Float[Array, "tall wide outputs"]:
         """Convolves one image."""
-        weight, bias = self.weight, self.bias
+        weight = self.weight
         if precision == "bfloat16":
             image, weight = image.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
-            bias = bias.astype(jnp.bfloat16)
         rounding = jax.lax.Precision.HIGHEST if precision == "highest" else None
         if self.is_transposed:
             result = _convolve_transposed(image, weight, rounding)
@@ -63,7 +62,9 @@ class Convolution(eqx.Module):
             result = _convolve_dilated(image, weight, self.dilation, rounding)
         else:
             result = _convolve(image[None], weight, rounding, self.stride)[0]
-        return result + bias[None, None]
+        # In float32 also where pixels are not: the bias' gradient is a sum over all of them, which
+        # would not grow beyond 256 ones in bfloat16.
+        return (result.astype(self.bias.dtype) + self.bias[None, None]).astype(result.dtype)
 
 
 def _convolve(

@@ -6,7 +6,8 @@ for every pixel by itself, with the pixel of the input x and the features f. On 
 took longer than the convolutions before them: little is computed, and everything goes to memory and
 back again and again. With features of 16 bits they are therefore two kernels there, one for each
 direction, which read a block of pixels once. The input and what is made of it stay in float32;
-products with features are of 16-bit numbers, added up in float32.
+products with features are of 16-bit numbers, added up in float32. The sigmoid has the derivative of
+`pixels_of`.
 """
 
 from functools import partial
@@ -16,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
+
+from recombine.methods.skipping._pixels import slope_at
 
 BLOCK = 128
 """Pixels of a program."""
@@ -179,7 +182,7 @@ def _backward(image: Any, features: Any, wanted: Any, *refs: Any) -> None:
     seen, hidden, is_active, pixels = _joined(image, features, *weights)
     channels = range(len(pixels))
 
-    errors = [wanted[:, channel] * y * (1 - y) for channel, y in enumerate(pixels)]
+    errors = [wanted[:, channel] * slope_at(y) for channel, y in enumerate(pixels)]
     back = jnp.zeros_like(hidden)
     for channel in channels:
         back += errors[channel][:, None] * out[channel, :][None]

@@ -92,9 +92,6 @@ class SkipLearner(eqx.Module):
     longest_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
     """Gradients longer than so many times the usual are shortened (`shorten_spikes`); None, as
     published: they are not."""
-    growth_limit: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
-    """How much longer a gradient may become on its way back through one prediction (`skip_loss`);
-    None is as published."""
     model: Callable[[PRNGKeyArray], Any] = eqx.field(static=True, kw_only=True)
     skips: Skips = eqx.field(static=True, default=Skips())
     frame_loss: FrameLoss = eqx.field(static=True, default=BINARY_CROSS_ENTROPY)
@@ -147,11 +144,6 @@ class SkipLearner(eqx.Module):
             )
         if self.matching != "greedy" and self.skips.shortest != 1:
             raise ValueError(f"global alignment needs a shortest skip of 1; got {self.skips}")
-        if self.matching == "soft" and self.growth_limit is not None:
-            raise ValueError(
-                "`growth_limit` needs predictions that are matched one by one: leave it out with "
-                "soft alignment"
-            )
         if self.reader is not None and self.learned_reader is not None:
             raise ValueError("give a `reader` or a `learned_reader` to train, not both")
 
@@ -287,7 +279,6 @@ class SkipLearner(eqx.Module):
                 rematerialize=self.rematerialize,
                 chunk=self.chunk,
                 lanes=self._lanes(batch),
-                growth_limit=self.growth_limit,
             )
         return aligned_loss(
             model,
@@ -303,7 +294,6 @@ class SkipLearner(eqx.Module):
             rematerialize=self.rematerialize,
             chunk=self.chunk,
             lanes=self._lanes(batch),
-            growth_limit=self.growth_limit,
         )
 
     def _optimizer(self) -> optax.GradientTransformation:

@@ -62,7 +62,6 @@ def skip_loss(
     rematerialize: bool = False,
     chunk: int = 1,
     lanes: int | None = None,
-    growth_limit: Float[Array, ""] | float | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the mean loss over all predictions of a batch, and what was matched with what.
 
@@ -88,9 +87,6 @@ def skip_loss(
             None follows all of them, and those that end early wait for the others. With more lanes
             than trajectories, those whose matches are known beforehand are cut where the truth is
             fed, and the pieces followed side by side. The numbers are the same, to rounding.
-        growth_limit: how much longer a gradient may become on its way back through one prediction;
-            where it would, it is shortened. None, as published: chains of predictions that are fed
-            back may multiply it without end.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -114,9 +110,7 @@ def skip_loss(
     lanes = min(lanes, len(pieces.items))
     course = Course(batch, pieces, Draws(coins, targets), exploration, truth, skips, frame_loss)
     made = roll(
-        model,
-        course,
-        Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize, growth_limit),
+        model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize)
     ).steps
 
     def in_order(of_lanes: Array, blank: float) -> Array:

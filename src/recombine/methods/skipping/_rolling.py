@@ -30,8 +30,6 @@ class Loop(NamedTuple):
     keep_costs: bool = False
     keep_inputs_only: bool = False
     """For the way back only what the model was fed; predictions are then made twice."""
-    growth_limit: Float[Array, ""] | float | None = None
-    """How much longer a gradient may become on its way back through one prediction."""
 
     def most_steps(self, course: Course) -> int:
         """Returns how many steps a batch takes at most; whole chunks.
@@ -137,8 +135,6 @@ def _roll_backward(
         else:
             go_back = restore(note.passes)
         to_arrays, to_inputs = go_back(of_prediction)
-        if loop.growth_limit is not None:
-            to_inputs = _limited(to_inputs, of_prediction, loop.growth_limit)
         return jax.tree.map(jnp.add, total, to_arrays), to_inputs
 
     def back_one_chunk(done: Array, carry: Any) -> Any:
@@ -240,19 +236,6 @@ def _gradient_of_losses(
         jnp.where(step.matched != NOT_MATCHED, wanted, 0.0)
     )
     return of_prediction
-
-
-def _limited(
-    to_inputs: Float[Array, " lanes *shape"],
-    of_prediction: Float[Array, " lanes *shape"],
-    growth: Float[Array, ""] | float,
-) -> Float[Array, " lanes *shape"]:
-    """Shortens what goes back from a prediction to its input where it is too much longer."""
-    before, after = (
-        jnp.linalg.norm(one.reshape(len(one), -1), axis=1) for one in (of_prediction, to_inputs)
-    )
-    scale = jnp.minimum(1.0, growth * before / jnp.where(after > 0, after, 1.0))
-    return _beside(scale, to_inputs) * to_inputs
 
 
 def _beside(of_lanes: Shaped[Array, " lanes"], values: Array) -> Shaped[Array, "lanes ..."]:

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from recombine.methods.skipping._convolution import Convolution, Precision
 from recombine.methods.skipping._copying import start_as_copy
 from recombine.methods.skipping._joining import Weights, join_pixels
+from recombine.methods.skipping._pixels import pixels_of
 
 Architecture = Literal["simple", "dilated", "strided"]
 """Plain; with a fourth layer of dilation 2; or at half the resolution from layer 2 to layer 4."""
@@ -33,9 +34,9 @@ CHANNELS = 3
 class VideoModel(eqx.Module):
     """From one image with values in [0, 1] to the next one.
 
-    Seven layers with ReLUs between them and a sigmoid at the end; the input joins the features
-    before the sixth. No pixel sees further than 11 (simple), 14 (dilated) or about 12 (strided)
-    pixels, which bounds how far a thing can move in one prediction.
+    Seven layers with ReLUs between them and a sigmoid at the end (`pixels_of`); the input joins the
+    features before the sixth. No pixel sees further than 11 (simple), 14 (dilated) or about 12
+    (strided) pixels, which bounds how far a thing can move in one prediction.
     """
 
     layers: list[Convolution]
@@ -111,7 +112,7 @@ def _join(
     """Lays the input beside the features, and makes an image of both."""
     features = jax.nn.relu(features).astype(image.dtype)
     features = join(jnp.concatenate([image, features], axis=-1), precision)
-    return jax.nn.sigmoid(out(jax.nn.relu(features), precision))
+    return pixels_of(out(jax.nn.relu(features), precision))
 
 
 def _joined_by_kernel(
