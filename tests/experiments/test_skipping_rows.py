@@ -214,8 +214,6 @@ def test_gradients_reach_their_limit_from_the_settings():
     assert learner.longest_gradient is not None
     assert float(learner.longest_gradient) == 3.0
     assert learner_of("asi/room-runner/asi-published").longest_gradient is None
-    for name in ("asi", "fixed-1"):  # of both methods or of none
-        assert ROWS[f"asi/funnel-board-switch/{name}"].full.config.longest_gradient == 2.0
 
 
 def finals(**values):
@@ -279,6 +277,13 @@ def test_the_model_of_the_switch_is_kept():
     assert float(metrics["drop"]) == pytest.approx(
         float(metrics["accuracy_frozen"] - metrics["accuracy_soft/standard"]), abs=1e-6
     )
+    needed = learner.inner.depth(state.frozen)
+    for factor, watched in ((0, needed), (1, needed), (3, 3 * needed - 2)):  # N is one more
+        last = state.training._replace(counts=factor * state.frozen.counts)
+        kept = learner.kept(state._replace(training=last))
+        assert kept.model is state.frozen.model
+        assert int(learner.inner.depth(kept)) == pytest.approx(int(watched), abs=1)
+        assert int(kept.step) == 4  # so that the new data are the present ones
 
 
 @pytest.mark.slow

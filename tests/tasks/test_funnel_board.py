@@ -240,6 +240,17 @@ def test_readers_know_the_platforms_of_a_small_board(small):
         assert bool(is_present.all())
 
 
+def test_a_ball_above_the_highest_row_of_a_small_board_sees_that_row(small):
+    vectors = fb.state_vectors(small)
+    see = jax.jit(jax.vmap(jax.vmap(fb.board_view, in_axes=(0, None))))
+    assert float(jnp.abs(see(vectors.frames[:5], vectors.context[:5])).max()) < 5
+    reader, frame = fb.PlatformStateReader(3), vectors.frames[0, 0]
+    assert bool(reader.is_present(frame))
+    assert not bool(
+        reader.is_present(jnp.asarray(frame).at[0].set(0.7))
+    )  # beside a board of three columns
+
+
 def test_sizes_that_cannot_be_are_refused():
     for size in ((3, 5), (6, 4)):
         with pytest.raises(ValueError, match=f"2, 4 or 6 rows, and 3 or 5 columns; got {size[0]}"):

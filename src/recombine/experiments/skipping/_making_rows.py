@@ -82,13 +82,11 @@ FUNNEL = replace(
 LONG_FUNNEL = replace(
     PUBLISHED_FUNNEL, **_ours(LONG_STEPS, LONG_BATCH, 7.5e-4, 400, 15_000), **ON_FUNNELS
 )
-# Until the switch a run is as long as one on the board without it, and has the same schedules. Long
-# gradients are shortened: after one of them a run on boards may draw nothing any more.
+# Until the switch a run is as long as one on the board without it, and has the same schedules.
 SWITCHED = replace(
     FUNNEL,
     **_ours(SWITCH_STEPS, FUNNEL_BATCH, 7.5e-4, 400, 15_000),
     task="funnel-board-switch",
-    longest_gradient=2.0,
     switch_share=FUNNEL_STEPS / SWITCH_STEPS,
     exploration_steps=5_000,
 )
@@ -97,9 +95,8 @@ ALIGNED_STEPS = 60  # fewer than a trajectory has frames: a free run costs less
 
 QUICK: dict[str, Any] = {
     "frames": "vectors",
-    "start": "random",  # this and the next two are for images
+    "start": "random",  # this and the next are for images
     "precision": "default",
-    "longest_gradient": None,
     "batch_size": 8,
     "learning_rate": 1e-3,
     "warm_up_steps": 0,
@@ -113,8 +110,7 @@ QUICK: dict[str, Any] = {
     "lanes": None,
     "switch_share": 0.5,
 }
-QUICK_FUNNEL = {"kernels": 32}  # of no effect on vectors
-QUICK_SWITCH = {**QUICK_FUNNEL, "decay_every": 800}  # before the switch, as in the published run
+QUICK_SWITCH = {"decay_every": 800}  # before the switch, as in the published run
 
 
 class EqualCalls(NamedTuple):

@@ -61,16 +61,23 @@ class SwitchLearner(eqx.Module):
         """Measures the model, and the one that was kept, on all validation trajectories."""
         metrics = self.inner.final(state.training, key)
         new = f"accuracy_soft/{self.inner.phases[-1].name}"
-        # Both are watched equally long: bounces make falls longer, and what further training has
-        # cost is not that the kept model would have been watched for fewer steps.
-        now = state.training
-        kept = state.frozen._replace(counts=now.counts, step=now.step)
-        frozen = self.inner.final(kept, key)
+        frozen = self.inner.final(self.kept(state), key)
         return metrics | {
             "accuracy_frozen": frozen[new],
             "accuracy_before": frozen[f"accuracy_soft/{self.inner.phases[0].name}"],
             "drop": frozen[new] - metrics[new],
         }
+
+    def kept(self, state: SwitchTraining) -> SkipTraining:
+        """Returns the model of the switch as it is measured in the end.
+
+        It is watched for as many steps as it then needed, and for those of the last one if they are
+        more: bounces make falls longer, and a model that has collapsed may skip to their ends at
+        once. What further training has cost is not to be a matter of either.
+        """
+        now, then = state.training, state.frozen
+        longer = self.inner.depth(then) > self.inner.depth(now)
+        return then._replace(counts=jnp.where(longer, then.counts, now.counts), step=now.step)
 
     def inspect(self, state: SwitchTraining, key: PRNGKeyArray) -> dict[str, Array]:
         """Returns what the model makes of a few trajectories."""

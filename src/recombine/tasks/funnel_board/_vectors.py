@@ -85,7 +85,8 @@ class PlatformStateReader(eqx.Module):
 
     def is_present(self, frame: Float[Array, " 4"]) -> Bool[Array, ""]:
         """Says whether the ball is on the board."""
-        return (jnp.abs(frame[0]) <= 1) & (frame[1] >= -1.05) & (frame[1] <= 1)
+        is_beside = jnp.abs(frame[0] * SCALE[0]) > self.num_classes * PITCH[0] / 2
+        return ~is_beside & (frame[1] >= -1.05) & (frame[1] <= 1)
 
 
 def _nearest(x: Float[Array, ""], row: Float[Array, "5 5"]) -> Int[Array, " 5"]:
@@ -96,6 +97,7 @@ def _nearest(x: Float[Array, ""], row: Float[Array, "5 5"]) -> Int[Array, " 5"]:
 def _context(falls: BallFalls) -> Float[np.ndarray, "items 2 6 5 5"]:
     """Puts presence, centre and two sizes of every slider and funnel side by side."""
     boards = falls.boards
+    rows = np.minimum(np.arange(ROWS), falls.size.rows - 1)  # above the highest there is itself
     exists = np.asarray(boards.has_slider)[..., None]
     sliders = [
         exists,
@@ -111,4 +113,4 @@ def _context(falls: BallFalls) -> Float[np.ndarray, "items 2 6 5 5"]:
         boards.funnel_thickness[..., None],
     ]
     both = [np.concatenate(parts, axis=-1) for parts in (sliders, funnels)]
-    return np.stack(both, axis=1).astype(np.float32)
+    return np.stack(both, axis=1)[:, :, rows].astype(np.float32)
