@@ -106,6 +106,18 @@ def test_main_rows_have_a_quick_variant_and_compare_with_rows_that_have_one():
                 assert rows_named_in(variant.rule) <= there, row.id
 
 
+def test_quick_sweeps_keep_what_their_rows_vary():
+    for row in MODULAR.rows:
+        full, quick = row.full.config, row.quick and row.quick.config
+        if "/heldout/" in row.id or "/scaling/" in row.id:
+            assert (quick.num_modules, quick.held_out) == (full.num_modules, full.held_out)
+            assert f"{full.num_modules} modules" in row.quick.note
+        elif "/shots/" in row.id:
+            assert quick.num_support * 16 == full.num_support
+            published = find_row(row.full.rule.rows[0]).quick.config
+            assert quick.num_support < published.num_support <= 16
+
+
 def rows_named_in(rule) -> set[str]:
     """Returns the rows that a rule compares with, also inside of joined rules."""
     found: set[str] = set()

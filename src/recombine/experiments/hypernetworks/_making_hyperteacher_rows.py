@@ -81,10 +81,19 @@ QUICK_OF: dict[str, dict[str, Any]] = {
     "maml": {**QUICK, "width": 64, "outer_rate": 2e-3},
 }
 QUICK_STEPS = 2_000
-QUICK_NOTE = (
-    "a teacher with one hidden layer, 16 units, six modules and four classes, 16 examples to adapt "
-    "to, 16 tasks in a step, small networks, one seed"
-)
+
+
+def note_of_quick(
+    modules: str = "six modules", examples: str = "16 examples", seeds: str = "one seed"
+) -> str:
+    """Says what the small teachers and networks of quick rows are like."""
+    return (
+        f"a teacher with one hidden layer, 16 units, {modules} and four classes, {examples} to "
+        f"adapt to, 16 tasks in a step, small networks, {seeds}"
+    )
+
+
+QUICK_NOTE = note_of_quick()
 TINY: dict[str, Any] = {
     "num_modules": 4,
     "max_active": 2,
@@ -156,6 +165,8 @@ def make_row(
     *,
     quick: Rule | None = None,
     quick_settings: dict[str, Any] | None = None,
+    quick_note: str = QUICK_NOTE,
+    quick_seeds: int = 1,
     note: str = NOTE,
     higher_is_better: bool = True,
 ) -> Row:
@@ -178,7 +189,7 @@ def make_row(
         full=Variant(shorter, STEPS, EVERY, SEEDS, rule, note),
         quick=None
         if quick is None
-        else Variant(replace(config, **small), QUICK_STEPS, 500, 1, quick, QUICK_NOTE),
+        else Variant(replace(config, **small), QUICK_STEPS, 500, quick_seeds, quick, quick_note),
         tiny=Variant(replace(config, **tiny), 2, 2, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(TRAINED_TOGETHER, DECODED),
         search=SEARCH,
