@@ -240,6 +240,11 @@ def test_readers_know_the_platforms_of_a_small_board(small):
         assert bool(is_present.all())
 
 
+def test_a_reader_of_another_board_is_refused(small):
+    with pytest.raises(ValueError, match=r"5 platforms is 75 pixels wide; got .* \(54, 45, 3\)"):
+        fb.PlatformReader().evidence(None, fb.render(small).frames[0, 0] / 255.0)
+
+
 def test_a_ball_above_the_highest_row_of_a_small_board_sees_that_row(small):
     vectors = fb.state_vectors(small)
     see = jax.jit(jax.vmap(jax.vmap(fb.board_view, in_axes=(0, None))))

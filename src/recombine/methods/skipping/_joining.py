@@ -22,6 +22,8 @@ from recombine.methods.skipping._pixels import slope_at
 
 BLOCK = 128
 """Pixels of a program."""
+MOST_KERNELS = 128
+"""Every program holds all weights between features; with more of them that would be too much."""
 WARPS = 8
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.methods.skipping._convolution import Convolution, Precision
 from recombine.methods.skipping._copying import start_as_copy
-from recombine.methods.skipping._joining import Weights, join_pixels
+from recombine.methods.skipping._joining import MOST_KERNELS, Weights, join_pixels
 from recombine.methods.skipping._pixels import pixels_of
 
 Architecture = Literal["simple", "dilated", "strided"]
@@ -80,7 +80,7 @@ class VideoModel(eqx.Module):
         join, out = self.layers[5:]
         if self.precision != "bfloat16":
             return _join(join, out, image, features, self.precision)
-        if jax.default_backend() == "gpu":
+        if jax.default_backend() == "gpu" and features.shape[-1] <= MOST_KERNELS:
             return _joined_by_kernel(join, out, image, features)
         return _join(join, out, image, features, "default")
 

@@ -8,6 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from recombine.tasks.funnel_board._boards import PITCH
+from recombine.tasks.funnel_board._render import PIXELS
+
 NUM_PLATFORMS = 5
 """From left to right: green, yellow, red, magenta, blue. A board of three columns has the middle
 ones."""
@@ -33,6 +36,12 @@ class PlatformReader(eqx.Module):
     ) -> Float[Array, " classes"]:
         """Adds up the blue above each platform."""
         del memory
+        wide = round(PIXELS * PITCH[0]) * self.num_classes
+        if frame.shape[1] != wide:
+            raise ValueError(
+                f"a board with {self.num_classes} platforms is {wide} pixels wide; got frames of "
+                f"shape {frame.shape}. Give `PlatformReader` the number of platforms in the frames"
+            )
         lowest = _ball(frame)[-PLATFORM_ROWS - WATCHED_ROWS : -PLATFORM_ROWS]
         return jnp.sum(lowest.reshape(WATCHED_ROWS, self.num_classes, -1), axis=(0, 2))
 
