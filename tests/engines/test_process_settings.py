@@ -3,6 +3,7 @@
 import json
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -15,6 +16,9 @@ from recombine.engines import (
     RunFailedError,
     RunRequest,
     _processes,
+    run_in_processes,
+    run_on_ray,
+    run_together,
 )
 from recombine.engines._orders import Order
 from recombine.engines._process_sweep import ProcessSweep
@@ -35,6 +39,7 @@ PLUGIN = Path(__file__).with_name("growing_plugin.py")
         ({"workers": 0}, "`workers` is a whole number, at least 1; got 0"),
         ({"seeds_per_task": 0}, "`seeds_per_task` is a whole number, at least 1; got 0"),
         ({"retries": -1}, "`retries` is a whole number, at least 0; got -1"),
+        ({"workers": 1.5}, "`workers` is a whole number, at least 1; got 1.5"),
     ],
 )
 def test_settings_that_make_no_sense(settings, message):
@@ -83,6 +88,18 @@ def test_workers_share_the_cores_and_the_memory_of_a_gpu(monkeypatch):
         assert share_of_machine("gpu", 3, mine) == mine, "who says so himself is not overruled"
 
 
+@pytest.mark.parametrize(("per_task", "threads"), [(None, "16"), (2, "32")])
+def test_cores_are_for_as_many_workers_as_there_are_parts(monkeypatch, tmp_path, per_task, threads):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.delenv("NPROC", raising=False)
+    monkeypatch.setattr(_processes, "num_cores", lambda: 32)
+    given = []
+    monkeypatch.setattr(_processes, "run_all", lambda rows, sweep, *_: given.append(sweep))
+    settings = ProcessSettings(seeds_per_task=per_task)
+    run_in_processes([growing()], tmp_path, settings=settings, progress=False)
+    assert given[0]._environment["NPROC"] == threads
+
+
 def test_another_process_is_asked_what_jax_runs_on(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     assert backend_of_workers() == jax.default_backend()
@@ -125,7 +142,7 @@ class SweepHere(Sweep):
     def open_jobs(self):
         return self.jobs
 
-    def stop(self, jobs):
+    def _call_off(self, jobs):
         raise AssertionError("nobody is to be stopped")
 
     def answer(self, job):
@@ -138,10 +155,13 @@ class SweepHere(Sweep):
             self.end(job, self.answer(job))
 
 
-def sweep_growing(sweep, runs, held, num_seeds=2):
+def growing(num_seeds=2):
     row = find_row("growing/numbers/slowly", load_systems([str(PLUGIN)]))
-    request = RunRequest.of(row, "tiny", num_seeds=num_seeds)
-    one = SweepRow(request, runs, [str(PLUGIN)], lambda _: None, 30.0)
+    return RunRequest.of(row, "tiny", num_seeds=num_seeds)
+
+
+def sweep_growing(sweep, runs, held, num_seeds=2):
+    one = SweepRow(growing(num_seeds), runs, [str(PLUGIN)], lambda _: None, 30.0)
     run_all([one], sweep, "ask", held)
     return one.outcome
 
@@ -170,6 +190,43 @@ def test_a_task_whose_worker_always_dies_is_given_up(tmp_path):
     assert outcome.record is None
     assert "its worker died 3 times, the last time with SIGKILL" in outcome.error
     assert sweep.done == ["run_whole"] * 3
+
+
+def test_nothing_piles_up_while_another_process_holds_a_row(tmp_path):
+    class Counting(ExitStack):
+        entered = 0
+
+        def enter_context(self, cm):
+            self.entered += 1
+            return super().enter_context(cm)
+
+    row = SweepRow(growing(), tmp_path, [str(PLUGIN)], lambda _: None, 30.0)
+    with Counting() as held:
+        with row.folder.claim():
+            for _ in range(3):
+                assert list(row.start(SweepHere(), 1, held)) == []
+        assert row.holder
+        assert held.entered == 0
+        assert len(list(row.start(SweepHere(), 1, held))) == 2
+        assert row.folder.is_held()
+    assert not row.folder.is_held()
+
+
+@pytest.mark.parametrize("run", [run_in_processes, run_on_ray, run_together])
+def test_the_same_run_twice_is_refused(run, tmp_path):
+    with pytest.raises(ValueError, match=r"growing/numbers/slowly/tiny-\w+ is asked for twice"):
+        run([growing(), growing(3), growing()], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_request_that_workers_could_not_make_again_is_refused():
+    request = growing()
+    longer = replace(request, variant=replace(request.variant, steps=9))
+    with pytest.raises(ValueError, match=r"make the request by RunRequest.of\(changes=...\)"):
+        Order.of(longer, [str(PLUGIN)])
+    order = replace(Order.of(request, [str(PLUGIN)]), folder="of another version")
+    with pytest.raises(RunFailedError, match="the same version of recombine, and of plugins"):
+        order.request()
 
 
 def test_an_order_survives_json():

@@ -127,7 +127,7 @@ def test_a_task_tells_where_it_is(monkeypatch):
         progress.advance(2)
         progress.report(6, {"loss": np.zeros(2), "accuracy": np.array([0.5, 1.0])})
     news = hand.board.read()["a"]
-    assert (news["done"], news["resumed"], news["shown"]) == (12, 4, ("accuracy", 0.75))
+    assert (news["done"], news["shown"]) == (12, ("accuracy", 0.75))
     assert hand.board.read() == {}
     hand.board.stop(["a"])
     assert hand.board.tell("a", {})

@@ -165,7 +165,8 @@ def run(
         typer.Option(
             "--seeds-per-task",
             min=1,
-            help="With --engine processes or ray: 1 on a CPU, all on a GPU by default.",
+            help="With --engine processes or ray: by default 1 on a CPU, all on a GPU (processes: "
+            "where they share a program).",
         ),
     ] = None,
     runs: Runs = DEFAULT_RUNS,

@@ -11,6 +11,7 @@ from typing import Any
 from recombine.engines._local import run_row
 from recombine.engines._parts import Plan, join_parts, run_part
 from recombine.engines._requests import RunFailedError, RunRequest
+from recombine.experiments import Row
 from recombine.results import Record
 
 
@@ -27,8 +28,12 @@ class Order:
 
     @classmethod
     def of(cls, request: RunRequest, plugins: Sequence[str]) -> "Order":
-        """Describes a request."""
-        return cls(
+        """Describes a request.
+
+        Raises:
+            ValueError: the row with the request's changes is another run than the request.
+        """
+        order = cls(
             row=request.row.id,
             variant=request.variant_name,
             seeds=request.seeds,
@@ -36,6 +41,13 @@ class Order:
             plugins=tuple(os.path.abspath(p) if Path(p).is_file() else p for p in plugins),
             folder=request.folder("").path.name,
         )
+        if not order._fits(order._request_for(request.row)):
+            raise ValueError(
+                f"{order.row}: the request's `variant` is not the row's variant "
+                f"{order.variant!r} with `changed` applied, so workers could not make it again; "
+                f"make the request by RunRequest.of(changes=...)"
+            )
+        return order
 
     def to_json(self) -> dict[str, Any]:
         """Returns what JSON can write."""
@@ -53,16 +65,21 @@ class Order:
         """Makes the request again, with the plugins loaded."""
         from recombine.experiments import find_row, load_systems
 
-        row = find_row(self.row, load_systems(self.plugins))
-        made = RunRequest.of(row, self.variant, changes=self.changes)
-        made = dataclasses.replace(made, seeds=self.seeds)
-        if made.folder("").path.name != self.folder:
+        made = self._request_for(find_row(self.row, load_systems(self.plugins)))
+        if not self._fits(made):
             raise RunFailedError(
                 f"{self.row}: a worker reads its settings in another way than the process that "
-                f"asked for them; install the same version of recombine, and of plugins, on every "
-                f"node"
+                f"asked for them; have the same version of recombine, and of plugins, wherever "
+                f"workers run, and start again if they were changed meanwhile"
             )
         return made
+
+    def _request_for(self, row: Row) -> RunRequest:
+        made = RunRequest.of(row, self.variant, changes=self.changes)
+        return dataclasses.replace(made, seeds=self.seeds)
+
+    def _fits(self, made: RunRequest) -> bool:
+        return made.folder("").path.name == self.folder
 
 
 def run_whole(order: Order, runs: Path, checkpoint_seconds: float, *, progress: Any) -> Record:

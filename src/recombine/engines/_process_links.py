@@ -19,6 +19,9 @@ PYTHON = (sys.executable, "-P")
 
 WORKER = "recombine.engines._process_worker"
 
+MESSAGES = {"answer", "news", "warning"}
+"""The names under which a worker says something."""
+
 
 class Link:
     """A process at work on one task.
@@ -30,6 +33,9 @@ class Link:
         task: plain data, what `_process_worker` reads.
         environment: variables that it gets beside those of this process.
         heard: where its messages go.
+
+    Raises:
+        OSError: it cannot be started.
     """
 
     def __init__(
@@ -41,14 +47,18 @@ class Link:
         self.answer: Answer | None = None
         self._heard = heard
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed when it has ended
-        self._process = subprocess.Popen(
-            [*PYTHON, "-m", WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=os.environ | environment | {"PYTHONPATH": python_path()},
-            start_new_session=True,  # a Ctrl-C on the terminal is for this process to hand on
-        )
+        try:
+            self._process = subprocess.Popen(
+                [*PYTHON, "-m", WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=os.environ | environment | {"PYTHONPATH": python_path()},
+                start_new_session=True,  # a Ctrl-C on the terminal is for this process to hand on
+            )
+        except OSError:
+            self._errors.close()
+            raise
         self._tell(task)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -79,19 +89,27 @@ class Link:
             pipe.flush()
 
     def _listen(self) -> None:
-        with self._process.stdout as lines:  # pyright: ignore[reportOptionalContextManager]
-            for line in lines:
-                if not line.endswith(b"\n"):  # killed while it wrote
-                    break
-                message = json.loads(line)
-                if "answer" in message:
-                    kind, value, text = message["answer"]
-                    if isinstance(value, dict):
-                        value = Record.from_json(value)
-                    self.answer = Answer(kind, value, text)
-                else:
-                    self._heard.put((self, message))
-        self._heard.put((self, None))
+        try:
+            with self._process.stdout as lines:  # pyright: ignore[reportOptionalContextManager]
+                for message in filter(None, map(message_in, lines)):
+                    if "answer" in message:
+                        kind, value, text = message["answer"]
+                        if isinstance(value, dict):
+                            value = Record.from_json(value)
+                        self.answer = Answer(kind, value, text)
+                    else:
+                        self._heard.put((self, message))
+        finally:
+            self._heard.put((self, None))  # whatever happened: somebody waits for it
+
+
+def message_in(line: bytes) -> dict[str, Any] | None:
+    """Returns a worker's message, or `None`: imports may print, and a death cuts lines off."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and MESSAGES & message.keys() else None
 
 
 def python_path() -> str:
@@ -101,5 +119,6 @@ def python_path() -> str:
 
 def _cause(code: int, words: list[str]) -> str:
     if code < 0:
-        return signal.Signals(-code).name
+        # Signals for real-time programs have no names.
+        return next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
     return f"exit code {code}" + (f": {words[-1][:300]}" if words else "")

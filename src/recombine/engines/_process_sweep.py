@@ -6,6 +6,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from recombine.engines._process_links import Link
+from recombine.engines._requests import RunFailedError
 from recombine.engines._sweep_view import View
 from recombine.engines._sweeps import POLL_SECONDS, Answer, Job, Sweep
 
@@ -43,6 +44,7 @@ class ProcessSweep(Sweep):
         self._at_work: dict[Link, Job] = {}
         self._heard: SimpleQueue[tuple[Link, dict[str, Any] | None]] = SimpleQueue()
         self._warned: set[str] = set()
+        self._trouble = ""  # why no more processes can be started
 
     def __enter__(self) -> "ProcessSweep":
         return self
@@ -63,21 +65,16 @@ class ProcessSweep(Sweep):
         else:
             self._queue.extend(jobs)
 
-    def stop(self, jobs: Iterable[Job]) -> None:
-        """Asks jobs to stop: those at work after their chunk, the others before they begin."""
-        chosen = set(jobs)
-        for link, job in self._at_work.items():
-            if job in chosen:
-                link.stop()
-        self._spared.extend(job for job in self._queue if job in chosen)
-        self._queue = deque(job for job in self._queue if job not in chosen)
-
     def open_jobs(self) -> list[Job]:
         """Returns the jobs that have not ended."""
         return [*self._at_work.values(), *self._queue]
 
     def run(self) -> None:
-        """Waits until all jobs have ended. After Ctrl-C those at work save, and no more begin."""
+        """Waits until all jobs have ended. After Ctrl-C those at work save, and no more begin.
+
+        Raises:
+            RunFailedError: a process could not be started; those at work have saved.
+        """
         self.obey()
         while self._at_work or self._queue or self._spared:
             while self._spared:
@@ -87,6 +84,18 @@ class ProcessSweep(Sweep):
             self._hear()
             self.obey()
             self.view.show(self.rows, len(self._at_work))
+        if self._trouble:
+            raise RunFailedError(
+                f"a worker process cannot be started ({self._trouble}). What is finished is kept; "
+                f"try fewer `--workers`, and the same command resumes the rest."
+            )
+
+    def _call_off(self, jobs: set[Job]) -> None:
+        for link, job in self._at_work.items():
+            if job in jobs:
+                link.stop()
+        self._spared.extend(job for job in self._queue if job in jobs)
+        self._queue = deque(job for job in self._queue if job not in jobs)
 
     def _begin(self, job: Job) -> None:
         order, runs, checkpoint_seconds, *more = job.arguments
@@ -99,8 +108,21 @@ class ProcessSweep(Sweep):
             "metric": job.metric,
             "backend": self._backend,
         }
-        self._at_work[Link(task, self._environment, self._heard)] = job
-        self.rows[job.row].jobs[job.id]["host"] = "this machine"
+        try:
+            self._at_work[Link(task, self._environment, self._heard)] = job
+        except OSError as error:
+            self._give_up(job, error)
+        else:
+            self.rows[job.row].jobs[job.id]["host"] = "this machine"
+
+    def _give_up(self, job: Job, error: OSError) -> None:
+        """Stops everything, the job that could not begin included."""
+        if not self._trouble:
+            self.view.say("stopping, for no worker can be started: those at work save")
+        self._trouble = str(error)
+        self.is_stopped = True
+        self._queue.appendleft(job)
+        self.stop(self.open_jobs())
 
     def _hear(self) -> None:
         """Takes what the workers have said, after waiting a moment for the first of it."""

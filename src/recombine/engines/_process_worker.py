@@ -5,6 +5,7 @@ process that asked is dead, and this one ends too. Messages are lines of JSON on
 standard output; whatever else is printed goes to the error output.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -33,8 +34,8 @@ class Asker:
         threading.Thread(target=self._listen, args=(commands,), daemon=True).start()
 
     def tell(self, **message: Any) -> None:
-        """Sends a message, each under its name."""
-        with self._turn:
+        """Sends a message, each under its name; when nobody is there, this process soon ends."""
+        with self._turn, contextlib.suppress(BrokenPipeError):
             self._messages.write(json.dumps(message) + "\n")
             self._messages.flush()
 
@@ -63,6 +64,7 @@ def main() -> None:
     """Does the task that stands on the standard input."""
     messages = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    messages.write("\n")  # ends a line that an import has begun
     commands = read_commands(0)
     task: Any = next(commands)
     asker = Asker(commands, messages)

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from recombine.engines._process_links import PYTHON, python_path
 from recombine.engines._process_sweep import ProcessSweep
-from recombine.engines._requests import RowOutcome, RunFailedError, RunRequest
+from recombine.engines._requests import (
+    RowOutcome,
+    RunFailedError,
+    RunRequest,
+    check_all_differ,
+)
 from recombine.engines._sweep_rows import SweepRow, outcomes_of, run_all
 from recombine.engines._sweep_view import SilentView, make_view
 from recombine.engines._worker_environment import worker_environment
@@ -32,7 +37,8 @@ class ProcessSettings:
 
     Args:
         workers: how many processes work at once; by default as many as there are cores, but one
-            on a GPU. They share the cores, and the memory of a GPU.
+            on a GPU; never more than there are parts of runs. They share the cores, and the memory
+            of a GPU.
         seeds_per_task: how many seeds of a run one process trains; by default one, but all where
             they share one program (on a GPU, for most learners).
         retries: how often a task is started again after its process died.
@@ -45,7 +51,7 @@ class ProcessSettings:
     def __post_init__(self) -> None:
         for name, least in (("workers", 1), ("seeds_per_task", 1), ("retries", 0)):
             given = getattr(self, name)
-            if given is not None and given < least:
+            if given is not None and (not isinstance(given, int) or given < least):
                 raise ValueError(f"`{name}` is a whole number, at least {least}; got {given}")
 
 
@@ -81,9 +87,11 @@ def run_in_processes(
         An outcome for each request, in their order.
 
     Raises:
+        ValueError: a run is asked for twice, or with a variant that workers cannot make again.
         SweepStoppedError: Ctrl-C; the same call resumes.
-        RunFailedError: no process can be started.
+        RunFailedError: a process cannot be started; those at work save, and the same call resumes.
     """
+    check_all_differ(requests)
     settings = settings or ProcessSettings()
     runs = Path(runs).absolute()
     rows = [SweepRow(request, runs, plugins, on_end, checkpoint_seconds) for request in requests]
@@ -93,9 +101,10 @@ def run_in_processes(
         from recombine.training import StopRequest
 
         backend = backend_of_workers()
-        workers = settings.workers or (num_cores() if backend == "cpu" else 1)
-        environment = share_of_machine(backend, workers)
+        most = settings.workers or (num_cores() if backend == "cpu" else 1)
         per_task = settings.seeds_per_task or (1 if backend == "cpu" else "ask")
+        workers = min(most, sum(row.most_parts(per_task) for row in open_rows))
+        environment = share_of_machine(backend, workers)
         view = make_view() if progress else SilentView()
         with (
             StopRequest() as stop,

@@ -7,7 +7,7 @@ from pathlib import Path
 from recombine.engines._ray_cluster import connect
 from recombine.engines._ray_settings import RaySettings
 from recombine.engines._ray_tasks import RaySweep
-from recombine.engines._requests import RowOutcome, RunRequest
+from recombine.engines._requests import RowOutcome, RunRequest, check_all_differ
 from recombine.engines._sweep_rows import SweepRow, outcomes_of, run_all
 from recombine.engines._sweep_view import SilentView, make_view
 
@@ -41,10 +41,12 @@ def run_on_ray(
         An outcome for each request, in their order.
 
     Raises:
+        ValueError: a run is asked for twice, or with a variant that workers cannot make again.
         ClusterError: the cluster cannot be reached, or cannot do what is asked; nothing was begun.
         SweepStoppedError: Ctrl-C; the same call resumes.
         RunFailedError: no node is left that could go on.
     """
+    check_all_differ(requests)
     settings = settings or RaySettings()
     runs = Path(runs).absolute()
     rows = [SweepRow(request, runs, plugins, on_end, checkpoint_seconds) for request in requests]

@@ -14,24 +14,20 @@ class Board:
     def __init__(self) -> None:
         self._news: dict[str, dict[str, Any]] = {}
         self._stopped: set[str] = set()
-        self._all_stopped = False
 
     def tell(self, job: str, news: dict[str, Any]) -> bool:
         """Takes what a task says of itself; the answer is whether it is to stop."""
         self._news.setdefault(job, {}).update(news)
-        return self._all_stopped or job in self._stopped
+        return job in self._stopped
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Returns what is new since the last time, by task."""
         news, self._news = self._news, {}
         return news
 
-    def stop(self, jobs: Iterable[str] | None = None) -> None:
-        """Asks tasks, or all of them, to stop after their chunk."""
-        if jobs is None:
-            self._all_stopped = True
-        else:
-            self._stopped |= set(jobs)
+    def stop(self, jobs: Iterable[str]) -> None:
+        """Asks tasks to stop after their chunk."""
+        self._stopped |= set(jobs)
 
 
 def make_board(ray: Any) -> Any:

@@ -65,8 +65,7 @@ class RaySweep(Sweep):
             else:
                 self._had_room = time.monotonic()
 
-    def stop(self, jobs: Iterable[Job]) -> None:
-        """Asks jobs to stop: those at work after their chunk, the others before they begin."""
+    def _call_off(self, jobs: set[Job]) -> None:
         chosen = {job.id for job in jobs}
         self._board.stop.remote(chosen)
         for reference, job in self._running.items():

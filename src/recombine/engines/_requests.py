@@ -54,6 +54,18 @@ class RunRequest:
         return RunFolder.of(runs, row=self.row.id, variant=self.variant_name, run_hash=name)
 
 
+def check_all_differ(requests: Sequence[RunRequest]) -> None:
+    """Raises `ValueError` where two requests are the same run, which has one folder and record."""
+    seen = set()
+    for request in requests:
+        path = request.folder("").path
+        if path in seen:
+            raise ValueError(
+                f"`requests` are to be different runs, but {path} is asked for twice; give it once"
+            )
+        seen.add(path)
+
+
 class RowOutcome(NamedTuple):
     """What became of a row: a record, or the reason why there is none."""
 

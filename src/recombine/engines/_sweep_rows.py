@@ -76,12 +76,13 @@ class SweepRow:
         """
         self._sweep, self._held, self.holder = sweep, held, ""
         sweep.rows[str(self.folder.path)] = self._state
-        self._hold = held.enter_context(contextlib.ExitStack())
+        claimed = contextlib.ExitStack()
         try:
-            self._hold.enter_context(self.folder.claim(wait=False))
+            claimed.enter_context(self.folder.claim(wait=False))
         except RunHeldError as error:
             self.holder = error.holder
             return
+        self._hold = held.enter_context(claimed)
         if self.is_done_already():  # by the one that was waited for
             self._hold.close()
             return
@@ -101,10 +102,21 @@ class SweepRow:
             ]
             yield from self._parts
 
+    def most_parts(self, per_task: PerTask) -> int:
+        """Returns how many parts it is, or may be, cut into."""
+        plan = read_plan(self.folder)
+        if plan is None and self.folder.checkpoints.is_dir():
+            return 1  # begun by one process
+        return max(1, len(plan or make_plan(self.request.seeds, self._seeds_of_part(per_task))))
+
+    def _seeds_of_part(self, per_task: PerTask) -> int:
+        return (
+            1 if per_task == "ask" else len(self.request.seeds) if per_task == "all" else per_task
+        )
+
     def _new_plan(self, per_task: PerTask) -> Plan | None:
         """Cuts the row; `None` where that is for a worker to say."""
-        seeds = self.request.seeds
-        least = 1 if per_task == "ask" else len(seeds) if per_task == "all" else per_task
+        seeds, least = self.request.seeds, self._seeds_of_part(per_task)
         if len(seeds) <= least:
             return (seeds,)
         if self.folder.checkpoints.is_dir():

@@ -45,6 +45,7 @@ class Job:
     on_end: Callable[[Answer], Iterable["Job"]]
     metric: str | None = None
     deaths: int = field(default=0, init=False)
+    is_called_off: bool = field(default=False, init=False)
 
     @property
     def id(self) -> str:
@@ -70,9 +71,16 @@ class Sweep(ABC):
     def run(self) -> None:
         """Waits until all jobs have ended. After Ctrl-C those at work save, and no more begin."""
 
-    @abstractmethod
     def stop(self, jobs: Iterable[Job]) -> None:
         """Asks jobs to stop: those at work after their chunk, the others before they begin."""
+        chosen = set(jobs)
+        for job in chosen:
+            job.is_called_off = True
+        self._call_off(chosen)
+
+    @abstractmethod
+    def _call_off(self, jobs: set[Job]) -> None:
+        """Lets workers know that jobs are to stop."""
 
     @abstractmethod
     def open_jobs(self) -> list[Job]:
@@ -91,7 +99,7 @@ class Sweep(ABC):
         """Draws the conclusions from the end of a job: it begins again, or others follow."""
         news = self.rows[job.row].jobs[job.id]
         if answer.kind == "died":
-            if self.is_stopped:
+            if self.is_stopped or job.is_called_off:
                 answer = Answer("stopped", text=answer.text)
             elif job.deaths >= self._retries:
                 answer = Answer(

@@ -25,7 +25,7 @@ class TellingProgress(ABC):
 
     @abstractmethod
     def _send(self, news: dict[str, Any]) -> None:
-        """Hands news over; waits for nobody, and bears that nobody is there."""
+        """Hands news over, at most waits until they are taken; bears that nobody is there."""
 
     @abstractmethod
     def _hear(self) -> bool:
@@ -50,7 +50,7 @@ class TellingProgress(ABC):
     def resumed(self, step: int) -> None:
         """A checkpoint was read."""
         self._done = step * self._seeds
-        self.tell(done=self._done, resumed=step, at_once=True)
+        self.tell(done=self._done, at_once=True)
 
     def advance(self, steps: int) -> None:
         """One seed has made so many steps."""

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 from recombine.engines._local import run_row
 from recombine.engines._parts import read_or_none, read_plan
-from recombine.engines._requests import RowOutcome, RunFailedError, RunRequest
+from recombine.engines._requests import (
+    RowOutcome,
+    RunFailedError,
+    RunRequest,
+    check_all_differ,
+)
 from recombine.engines._training import running_record, write_done, write_stopped
 from recombine.results import Record, RunFolder
 
@@ -55,8 +60,10 @@ def run_together(
         checkpoint_seconds: how often to save.
 
     Raises:
+        ValueError: a run is asked for twice.
         Interrupted: Ctrl-C; the same requests resume.
     """
+    check_all_differ(requests)
     outcomes: dict[int, RowOutcome] = {}
 
     def end(number: int, record: Record | None, error: str = "") -> None:
