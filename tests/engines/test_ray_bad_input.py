@@ -59,7 +59,7 @@ def test_an_address_where_somebody_else_is():
         ({"gpus_per_task": -1}, "`gpus_per_task`"),
         ({"gpus_per_task": 1.5}, "fraction of one GPU; got 1.5"),
         ({"cpus_per_task": 0}, "`cpus_per_task` must be above 0"),
-        ({"seeds_per_task": 0}, "`seeds_per_task` is at least 1"),
+        ({"seeds_per_task": 0}, "`seeds_per_task` is a whole number, at least 1"),
     ],
 )
 def test_settings_that_make_no_sense(settings, message):

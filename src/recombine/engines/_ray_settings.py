@@ -41,8 +41,9 @@ class RaySettings:
             )
         if self.cpus_per_task <= 0:
             raise ClusterError(f"`cpus_per_task` must be above 0; got {self.cpus_per_task:g}")
-        if self.seeds_per_task is not None and self.seeds_per_task < 1:
-            raise ClusterError(f"`seeds_per_task` is at least 1; got {self.seeds_per_task}")
+        seeds = self.seeds_per_task
+        if seeds is not None and (not isinstance(seeds, int) or seeds < 1):
+            raise ClusterError(f"`seeds_per_task` is a whole number, at least 1; got {seeds}")
         if gpus and os.environ.get("JAX_PLATFORMS") == "cpu":
             raise ClusterError(
                 f"`gpus_per_task` is {gpus:g}, but JAX_PLATFORMS=cpu keeps JAX off the GPU; "

@@ -109,7 +109,7 @@ def _published_row(task: str, config: SkipConfig, bound: float) -> Row:
         steps=PUBLISHED_STEPS,
         num_seeds=1,
         eval_every=1_500,
-        note="one seed in place of eight; convolutions in bfloat16",
+        note="one seed in place of eight; convolutions in bfloat16; saturated pixels are corrected",
     )
 
 
