@@ -22,6 +22,7 @@ from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
     R_SQUARED,
     ids_of,
     make_row,
+    note_of_quick,
 )
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach, Lead
 
@@ -119,6 +120,12 @@ CLEAN = (
     "not in the paper: 200 tasks and full rank on both sides, so that only the connection differs"
 )
 CONNECTED_QUICK: dict[str, Any] = {"max_active": 2}
+# With one generated layer there are 12 tasks of full rank on both sides; the published connected
+# support has 18.
+CLEAN_QUICK: dict[str, Any] = {
+    "quick_seeds": 3,
+    "quick_note": note_of_quick(seeds="three seeds, 12 combinations on both sides"),
+}
 
 
 def _connected(support: str, learner: str) -> Row:
@@ -150,8 +157,9 @@ def _connected(support: str, learner: str) -> Row:
             words=f"connected far above disconnected; {CONFOUND if is_published else CLEAN}",
         ),
         order(rival, beyond_errors=True),
-        quick=order(rival) if is_published else None,
+        quick=order(rival),
         quick_settings=CONNECTED_QUICK,
+        **({} if is_published else CLEAN_QUICK),
         higher_is_better=is_connected,
     )
 
@@ -175,7 +183,7 @@ ALONE = replace(PUBLISHED["linear-hnet"], encoder="deep-set", adapts_bias=False,
 
 
 def _amortised(
-    name: str, claim: str, method: str, config: HyperteacherConfig, rule: Rule, quick: Rule | None
+    name: str, claim: str, method: str, config: HyperteacherConfig, rule: Rule, quick: Rule
 ) -> Row:
     return make_row(
         f"{AMORTISED}/{name}",
@@ -216,7 +224,7 @@ AMORTISATION = Group(
             "linear hypernetwork, set transformer, no gradient steps",
             replace(ALONE, encoder="transformer"),
             AtLeast(FLOOR),
-            None,
+            AtLeast(0.4),
         ),
     ),
     charts=(Chart("unseen combinations against the way of inference", CHARTED),),
