@@ -157,7 +157,7 @@ def _connected(support: str, learner: str) -> Row:
             words=f"connected far above disconnected; {CONFOUND if is_published else CLEAN}",
         ),
         order(rival, beyond_errors=True),
-        quick=order(rival),
+        quick=order(rival, beyond_errors=not is_published),  # that pair has one seed
         quick_settings=CONNECTED_QUICK,
         **({} if is_published else CLEAN_QUICK),
         higher_is_better=is_connected,
