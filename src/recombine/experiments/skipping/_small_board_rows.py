@@ -58,7 +58,7 @@ NOTE = (
     "boards of two rows and three columns, and a horizon of 12; 16 kernels, batches of 4, 6 "
     "epochs; the model starts as a copy of its input"
 )
-SWITCH_NOTE = NOTE.replace("6 epochs", "9 epochs before the switch and 3 after it") + "; two seeds"
+SWITCH_NOTE = NOTE.replace("6 epochs", "9 epochs before the switch and 3 after it")
 
 
 def _small_row(
@@ -70,7 +70,6 @@ def _small_row(
     rule: Rule,
     *,
     steps: int = STEPS,
-    num_seeds: int = SEEDS,
     note: str = NOTE,
     also: tuple[Metric, ...] = (BY_EVALUATIONS, HARD, SKIP, DEPTH),
 ) -> Row:
@@ -83,7 +82,7 @@ def _small_row(
         rule,
         None,
         steps=steps,
-        num_seeds=num_seeds,
+        num_seeds=SEEDS,
         eval_every=EVERY,
         note=note,
         also=also,
@@ -160,7 +159,6 @@ SMALL_FUNNEL_SWITCH = Group(
             SWITCH_PAPER,
             rule,
             steps=SWITCH_STEPS,
-            num_seeds=2,
             note=SWITCH_NOTE,
             also=SWITCH_ALSO,
         )
