@@ -110,6 +110,7 @@ def test_quick_rows_of_vectors_have_no_settings_of_images():
     for name in ("room-runner/asi", "funnel-board/fixed-1", "funnel-board-switch/asi"):
         config = ROWS[f"asi/{name}"].quick.config
         assert (config.start, config.precision, config.warm_up_steps) == ("random", "default", 0)
+        assert config.longest_gradient is None
 
 
 def test_methods_of_a_task_differ_in_how_they_skip():
@@ -206,6 +207,13 @@ def test_until_the_switch_a_run_has_the_schedules_of_one_without_it():
     ]
     for first, second in zip(*map(jax.tree.leaves, schedules), strict=True):
         assert float(first) == pytest.approx(float(second))
+
+
+def test_gradients_reach_their_limit_from_the_settings():
+    learner = learner_of("asi/room-runner/asi", longest_gradient=3.0)
+    assert learner.longest_gradient is not None
+    assert float(learner.longest_gradient) == 3.0
+    assert learner_of("asi/room-runner/asi-published").longest_gradient is None
 
 
 def finals(**values):

@@ -39,6 +39,8 @@ class SkipConfig:
     warm_up_steps: Annotated[float, Field(ge=0)] = 0.0  # steps of the run itself; 0 is none
     switch_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Of a run whose data change: how much of it comes before."""
+    longest_gradient: Positive | None = None
+    """In usual lengths; longer ones are shortened. None is as published."""
     batch_size: Count = 2
     architecture: Literal["simple", "dilated", "strided"] = "strided"  # of images
     kernels: Count = 48

@@ -49,6 +49,7 @@ def make_skip_learner(
         temperature=jnp.float32(config.temperature),
         step_cost=jnp.float32(config.step_cost),
         switch_steps=(round(config.switch_share * steps),) if len(names) > 1 else (),
+        longest_gradient=config.longest_gradient,  # pyright: ignore[reportArgumentType]
         model=_model(config),
         skips=Skips(config.shortest_skip, config.longest_skip),
         frame_loss=BINARY_CROSS_ENTROPY if config.frames == "images" else SquaredError(),

@@ -68,6 +68,9 @@ from recombine.methods.skipping._skips import (
     Skips as Skips,
     flip_coins as flip_coins,
 )
+from recombine.methods.skipping._spikes import (
+    shorten_spikes as shorten_spikes,
+)
 from recombine.methods.skipping._vector_model import (
     VectorModel as VectorModel,
     VectorModelShape as VectorModelShape,

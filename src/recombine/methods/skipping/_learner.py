@@ -15,6 +15,7 @@ import jax.random as jr
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from recombine.methods._numbers import optional_number
 from recombine.methods.skipping._aligned_loss import aligned_loss
 from recombine.methods.skipping._data import Trajectories
 from recombine.methods.skipping._evaluation import evaluation_depth
@@ -37,6 +38,7 @@ from recombine.methods.skipping._outcome import (
 )
 from recombine.methods.skipping._schedules import Schedule
 from recombine.methods.skipping._skips import Coins, Skips, flip_coins
+from recombine.methods.skipping._spikes import shorten_spikes
 
 Matching = Literal["greedy", "global", "soft"]
 """One prediction after the other; all of a trajectory at once; or softly, over all alignments."""
@@ -87,6 +89,9 @@ class SkipLearner(eqx.Module):
         converter=lambda steps: jnp.asarray(steps, jnp.int32), default=()
     )
     """The steps before which the next phase begins."""
+    longest_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
+    """Gradients longer than so many times the usual are shortened (`shorten_spikes`); None, as
+    published: they are not."""
     model: Callable[[PRNGKeyArray], Any] = eqx.field(static=True, kw_only=True)
     skips: Skips = eqx.field(static=True, default=Skips())
     frame_loss: FrameLoss = eqx.field(static=True, default=BINARY_CROSS_ENTROPY)
@@ -156,7 +161,7 @@ class SkipLearner(eqx.Module):
         return SkipTraining(
             model=model,
             reader=reader,
-            optimizer=_adam().init(eqx.filter((model, reader), eqx.is_inexact_array)),
+            optimizer=self._optimizer().init(eqx.filter((model, reader), eqx.is_inexact_array)),
             order=jnp.arange(len(self.phases[0].train.lengths)),
             counts=blank,
             advances=blank,
@@ -187,7 +192,7 @@ class SkipLearner(eqx.Module):
 
         parts = (state.model, state.reader)
         (_, (loss, rollout)), grads = eqx.filter_value_and_grad(loss_of, has_aux=True)(parts)
-        updates, optimizer = _adam().update(grads, state.optimizer)
+        updates, optimizer = self._optimizer().update(grads, state.optimizer)
         rate = self.schedule.rate(state.step)
         updates = jax.tree.map(lambda update: -rate * update, updates)
         model, reader = eqx.apply_updates(parts, updates)
@@ -291,6 +296,12 @@ class SkipLearner(eqx.Module):
             lanes=self._lanes(batch),
         )
 
+    def _optimizer(self) -> optax.GradientTransformation:
+        adam = optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
+        if self.longest_gradient is None:
+            return adam
+        return optax.chain(shorten_spikes(self.longest_gradient), adam)
+
     def _lanes(self, batch: Batch) -> int | None:
         if self.lanes is None and batch.frames.ndim > 3 and jax.default_backend() == "cpu":
             return 1  # vectors have two axes before their features, images more
@@ -366,7 +377,3 @@ class SkipLearner(eqx.Module):
 def _skips_of(rollout: Rollout) -> Int[Array, "steps batch"]:
     before = jnp.concatenate([jnp.zeros_like(rollout.matched[:1]), rollout.matched[:-1]])
     return jnp.where(rollout.matched >= 0, rollout.matched - before, 0)
-
-
-def _adam() -> optax.GradientTransformation:
-    return optax.scale_by_adam(b1=0.9, b2=0.999, eps=1e-8)
