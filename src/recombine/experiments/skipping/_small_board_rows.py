@@ -167,7 +167,9 @@ SMALL_FUNNEL_SWITCH = Group(
                 "asi",
                 "adaptive skips",
                 {},
-                AllOf((Above(f"{SWITCH}/fixed-1"), Below(f"{SWITCH}/fixed-1", metric="drop"))),
+                AllOf(
+                    (Above(f"{SWITCH}/fixed-1", 0.05), Below(f"{SWITCH}/fixed-1", metric="drop"))
+                ),
                 "When the details become harder to predict and the outcomes do not, adaptive "
                 "skips keep what they have learned.",
             ),
