@@ -403,7 +403,7 @@ def test_a_meta_gradient_that_is_too_long_counts_as_a_runaway():
             LEARNER.teacher_training,
             inner=Momentum(1e-2),
             skips_runaways=True,
-            longest_gradient=longest,
+            longest_meta_gradient=longest,
         )
         return step(replace(LEARNER, teacher_training=training), state, jr.key(0))
 
@@ -417,7 +417,7 @@ def test_a_meta_gradient_that_is_too_long_counts_as_a_runaway():
     assert eqx.tree_equal(held.teacher, state.teacher)
     assert not eqx.tree_equal(taken.teacher, state.teacher)
     with pytest.raises(ValueError, match="needs `skips_runaways=True`"):
-        replace(LEARNER.teacher_training, longest_gradient=1.0)
+        replace(LEARNER.teacher_training, longest_meta_gradient=1.0)
 
 
 def with_train(**sides):

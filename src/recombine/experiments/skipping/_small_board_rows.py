@@ -41,6 +41,7 @@ SMALL = SkipConfig(
     exploration_steps=150,
     sampling_steps=8_000,
     decay_every=500,
+    longest_gradient=4.0,
     num_validation=200,
     num_watched=100,
     chunk=4,
@@ -56,7 +57,8 @@ SWITCHED = replace(
 )
 NOTE = (
     "boards of two rows and three columns, and a horizon of 12; 16 kernels, batches of 4, 6 "
-    "epochs; the model starts as a copy of its input"
+    "epochs; the model starts as a copy of its input; gradients are kept to four times their usual "
+    "length"
 )
 SWITCH_NOTE = NOTE.replace("6 epochs", "9 epochs before the switch and 3 after it")
 

@@ -282,8 +282,8 @@ class DistillationLearner(eqx.Module):
         if not trains.skips_runaways:
             return state._replace(teacher=new[0], teacher_optimizer=new[1]), metrics
         is_sound = jnp.isfinite(metrics["meta_loss"] + metrics["meta_gradient_norm"])
-        if trains.longest_gradient is not None:
-            is_sound &= metrics["meta_gradient_norm"] <= trains.longest_gradient
+        if trains.longest_meta_gradient is not None:
+            is_sound &= metrics["meta_gradient_norm"] <= trains.longest_meta_gradient
         # Of a step that is left out: the losses of the student as it stands, and no gradient.
         instead = jax.tree.map(jnp.zeros_like, metrics) | {
             "meta_loss": self.lesson.label_loss(state.student, validation),

@@ -78,7 +78,7 @@ class TeacherTraining(eqx.Module):
     skips_runaways: bool = eqx.field(static=True, default=False)
     """Whether a meta-step is left out where its inner loop ran away, and counted; otherwise the run
     ends there. The loop is hypothetical: the student goes on with the teacher as it was."""
-    longest_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
+    longest_meta_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
     """A longer meta-gradient also counts as that of a loop that ran away; None: any finite one is
     taken. One that is a thousand times too long says nothing, and Adam, which divides by the
     squares that it remembers, hardly moves a teacher for long after it."""
@@ -109,9 +109,9 @@ class TeacherTraining(eqx.Module):
                 f"`order` must be second or partial, got {self.order!r}: where every update is a "
                 f"constant, nothing depends on the teacher"
             )
-        if self.longest_gradient is not None and not self.skips_runaways:
+        if self.longest_meta_gradient is not None and not self.skips_runaways:
             raise ValueError(
-                "`longest_gradient` says which meta-steps are left out: it needs "
+                "`longest_meta_gradient` says which meta-steps are left out: it needs "
                 "`skips_runaways=True`"
             )
         if self.packed and (self.inner is None or self.last_steps is not None):
