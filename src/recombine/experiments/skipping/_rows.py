@@ -113,10 +113,6 @@ def _published_row(task: str, config: SkipConfig, bound: float) -> Row:
     )
 
 
-LOWER_RATE = (
-    "at the rate of the other rows, 0.001, which rises for 200 steps, one seed of three lost its "
-    "features and drew nothing"
-)
 LONG_NOTE = (
     f"batches of {LONG_BATCH} in place of 2, at a learning rate of 0.00075, which rises for 400 "
     f"steps, and with the published schedules, counted in trajectories; {OURS}"
@@ -145,7 +141,7 @@ ROOM_RUNNER = Group(
             # The demo runs no other fixed steps; their own rules compare them with this row.
             AllOf((AtLeast(0.93), Above(f"{ROOMS}/fixed-1", 0.05))),
             steps=ROOM_STEPS,
-            note=f"{ours(ROOM_STEPS, ROOM_ASI)}; {LOWER_RATE}",
+            note=ROOM_NOTE,
             quick_steps=ROOM_QUICK.asi,
             quick_note=ROOM_QUICK.note,
         ),

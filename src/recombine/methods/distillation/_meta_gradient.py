@@ -78,7 +78,9 @@ class TeacherTraining(eqx.Module):
     skips_runaways: bool = eqx.field(static=True, default=False)
     """Whether a meta-step is left out where its inner loop ran away, and counted; otherwise the run
     ends there. The loop is hypothetical: the student goes on with the teacher as it was."""
-    longest_meta_gradient: Float[Array, ""] | None = eqx.field(converter=optional_number, default=None)
+    longest_meta_gradient: Float[Array, ""] | None = eqx.field(
+        converter=optional_number, default=None
+    )
     """A longer meta-gradient also counts as that of a loop that ran away; None: any finite one is
     taken. One that is a thousand times too long says nothing, and Adam, which divides by the
     squares that it remembers, hardly moves a teacher for long after it."""
