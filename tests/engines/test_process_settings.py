@@ -22,7 +22,7 @@ from recombine.engines import (
 )
 from recombine.engines._orders import Order
 from recombine.engines._process_sweep import ProcessSweep
-from recombine.engines._process_worker import check_backend, read_commands
+from recombine.engines._process_worker import advised, check_backend, read_commands
 from recombine.engines._processes import backend_of_workers, share_of_machine
 from recombine.engines._sweep_rows import SweepRow, run_all
 from recombine.engines._sweep_view import SilentView
@@ -112,6 +112,18 @@ def test_a_worker_that_does_not_get_the_gpu_refuses():
     check_backend(jax.default_backend())
     with pytest.raises(RunFailedError, match=r"was to run on the moon, .*Try fewer `--workers`"):
         check_backend("moon")
+
+
+def test_who_runs_out_of_memory_hears_what_helps():
+    def work(error):
+        raise error
+
+    full = advised(answer_of(lambda: work(MemoryError("RESOURCE_EXHAUSTED: 2.27 GiB"))))
+    assert full.text.startswith("MemoryError: RESOURCE_EXHAUSTED: 2.27 GiB; worker processes")
+    assert full.text.endswith("try fewer `--workers`")
+    other = answer_of(lambda: work(ValueError("no")))
+    assert advised(other) == other
+    assert advised(Answer("done", 1)) == Answer("done", 1)
 
 
 def test_the_same_warning_of_several_workers_is_given_once(recwarn):

@@ -88,7 +88,16 @@ def do(task: dict[str, Any], asker: Asker) -> Answer:
             progress=WorkerProgress(asker, task["metric"]),
         )
 
-    return Answer("stopped") if asker.has_said_stop.is_set() else answer_of(work)
+    return Answer("stopped") if asker.has_said_stop.is_set() else advised(answer_of(work))
+
+
+def advised(answer: Answer) -> Answer:
+    """Says what helps where the memory of a device did not suffice."""
+    if answer.kind != "failed" or "RESOURCE_EXHAUSTED" not in answer.text:
+        return answer
+    return answer._replace(
+        text=f"{answer.text}; worker processes share the memory of a GPU: try fewer `--workers`"
+    )
 
 
 def check_backend(expected: str) -> None:

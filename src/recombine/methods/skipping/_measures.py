@@ -47,9 +47,10 @@ def measure_free_runs(
 ) -> Metrics:
     """Measures what a reader sees in free runs of `depth` steps."""
     data = some.data
+    first_frames = data.frames[:, 0]  # or a GPU makes a copy of all frames to pick them from
 
     def measure(items: Int[Array, " batch"]) -> tuple[Scores, Array]:
-        first = as_floats(data.frames[items, 0])
+        first = as_floats(first_frames[items])
         context = None if data.context is None else data.context[items]
         seen = read_free_run(model, reader, first, depth, context)
         return score_outcomes(reader, seen.evidence, data.labels[items]), seen.steps_present

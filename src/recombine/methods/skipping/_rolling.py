@@ -6,6 +6,7 @@ way along, what the backward passes of the predictions need is written down; the
 only the steps that were made, each once.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,9 +31,12 @@ class Loop(NamedTuple):
     keep_costs: bool = False
     keep_inputs_only: bool = False
     """For the way back only what the model was fed; predictions are then made twice."""
+    block: int | None = None
+    """Of how many steps the gradient of the model's arrays is taken at once, after the way back;
+    None: of each on the way. It costs one more pass through the model, with more work at a time."""
 
     def most_steps(self, course: Course) -> int:
-        """Returns how many steps a batch takes at most; whole chunks.
+        """Returns how many steps a batch takes at most; whole chunks, and whole blocks.
 
         A lane is idle only when nothing is left to begin, so at the end, and then for no longer
         than one trajectory takes.
@@ -41,7 +45,8 @@ class Loop(NamedTuple):
         most = steps
         if self.lanes < len(course.pieces.items):
             most = -(-(batch + self.lanes - 1) * steps // self.lanes)
-        return -(-most // self.chunk) * self.chunk
+        whole = math.lcm(self.chunk, self.block or 1)
+        return -(-most // whole) * whole
 
 
 class Rolled(NamedTuple):
@@ -63,11 +68,12 @@ def roll(model: Any, course: Course, loop: Loop) -> Rolled:
         course: the batch and the rules.
         loop: how it is made.
     """
-    start = course.start(loop.lanes)
-    predict = eqx.filter_closure_convert(
-        lambda items, inputs: course.predict(model, items, inputs), start.items, start.inputs
+    frame = course.start(1).inputs[0]
+    context = course.batch.context
+    told = () if context is None else (context[0],)
+    arrays, static = eqx.partition(
+        eqx.filter_closure_convert(model, frame, *told), eqx.is_inexact_array
     )
-    arrays, static = eqx.partition(predict, eqx.is_inexact_array)
     return _roll(arrays, static, course, loop)
 
 
@@ -82,7 +88,7 @@ class Notes(NamedTuple):
 @eqx.filter_custom_vjp
 def _roll(arrays: PyTree[Array], static: Any, course: Course, loop: Loop) -> Rolled:
     def predict(walk: Walk) -> tuple[Array, None]:
-        return eqx.combine(arrays, static)(walk.items, walk.inputs), None
+        return course.predict(eqx.combine(arrays, static), walk.items, walk.inputs), None
 
     return _go_along(predict, course, loop)[0]
 
@@ -95,9 +101,9 @@ def _roll_forward(
 
     def predict(walk: Walk) -> tuple[Array, Notes]:
         if loop.keep_inputs_only:
-            prediction = eqx.combine(arrays, static)(walk.items, walk.inputs)
+            prediction = course.predict(eqx.combine(arrays, static), walk.items, walk.inputs)
             return prediction, Notes(prediction, [walk.inputs])
-        prediction, passes, _ = _differentiated(static, arrays, walk.items, walk.inputs)
+        prediction, passes, _ = _differentiated(course, static, arrays, walk.items, walk.inputs)
         return prediction, Notes(prediction, passes)
 
     rolled, notes = _go_along(predict, course, loop)
@@ -117,11 +123,10 @@ def _roll_backward(
     del perturbed
     rolled, notes = residuals
     start = course.start(loop.lanes)
-    restore = _restorer(static, arrays, start.items, start.inputs)
+    restore = _restorer(course, static, arrays, start.items, start.inputs)
 
-    def back_one_step(done: Array, carry: tuple[PyTree[Array], Array]) -> tuple[Any, Array]:
-        total, from_inputs = carry
-        number = rolled.num_steps - 1 - done
+    def back_one_step(number: Array, from_inputs: Array) -> tuple[Array, PyTree[Array], Array]:
+        """Returns what is wanted of a step's predictions, and so of arrays and inputs."""
         step, note, wanted = jax.tree.map(
             lambda leaf: leaf[number], (rolled.steps, notes, gradient.steps)
         )
@@ -131,19 +136,47 @@ def _roll_backward(
         if wanted.prediction is not None:
             of_prediction += wanted.prediction
         if loop.keep_inputs_only:
-            go_back = _differentiated(static, arrays, step.items, note.passes[0])[2]
+            go_back = _differentiated(course, static, arrays, step.items, note.passes[0])[2]
         else:
             go_back = restore(note.passes)
-        to_arrays, to_inputs = go_back(of_prediction)
-        return jax.tree.map(jnp.add, total, to_arrays), to_inputs
+        return of_prediction, *go_back(of_prediction)
 
-    def back_one_chunk(done: Array, carry: Any) -> Any:
-        return jax.lax.fori_loop(
-            0, loop.chunk, lambda one, carry: back_one_step(loop.chunk * done + one, carry), carry
-        )
+    def back(take: Callable[[Any, Array, Array, PyTree[Array]], Any], nothing: Any) -> Any:
+        """Goes from the last step to the first, and takes of each what is wanted."""
 
-    nothing = (jax.tree.map(jnp.zeros_like, arrays), jnp.zeros_like(start.inputs))
-    return jax.lax.fori_loop(0, rolled.num_steps // loop.chunk, back_one_chunk, nothing)[0]
+        def one(done: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+            taken, from_inputs = carry
+            number = rolled.num_steps - 1 - done
+            of_prediction, to_arrays, to_inputs = back_one_step(number, from_inputs)
+            return take(taken, number, of_prediction, to_arrays), to_inputs
+
+        def one_chunk(done: Array, carry: Any) -> Any:
+            return jax.lax.fori_loop(
+                0, loop.chunk, lambda each, carry: one(loop.chunk * done + each, carry), carry
+            )
+
+        chunks = rolled.num_steps // loop.chunk
+        carry = (nothing, jnp.zeros_like(start.inputs))
+        return jax.lax.fori_loop(0, chunks, one_chunk, carry)[0]
+
+    zeros = jax.tree.map(jnp.zeros_like, arrays)
+    block = loop.block
+    if block is None:
+        return back(lambda total, _n, _p, to_arrays: _add(total, to_arrays), zeros)
+
+    of_predictions = back(
+        lambda wanted, number, of_prediction, _: wanted.at[number].set(of_prediction),
+        jnp.zeros_like(notes.prediction),
+    )
+    go_back_wide = _wide_passes(
+        course, static, arrays, loop, block, rolled.steps.items, notes.passes
+    )
+
+    def one_block(number: Array, total: PyTree[Array]) -> PyTree[Array]:
+        wanted = _block_of(of_predictions, number, block)
+        return _add(total, go_back_wide(number)(wanted.reshape(-1, *wanted.shape[2:]))[0])
+
+    return jax.lax.fori_loop(0, -(-rolled.num_steps // block), one_block, zeros)
 
 
 def _go_along(
@@ -185,11 +218,13 @@ def _go_along(
 
 
 def _differentiated(
-    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
+    course: Course, static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> tuple[Array, list[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns a prediction, what its backward pass needs beside `arrays`, and that pass."""
     prediction, go_back = jax.vjp(
-        lambda arrays, inputs: eqx.combine(arrays, static)(items, inputs), arrays, inputs
+        lambda arrays, inputs: course.predict(eqx.combine(arrays, static), items, inputs),
+        arrays,
+        inputs,
     )
     leaves = jax.tree.leaves(go_back)
     own = jax.tree.leaves(arrays)
@@ -197,14 +232,14 @@ def _differentiated(
 
 
 def _restorer(
-    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
+    course: Course, static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns what makes a backward pass of what was kept of it."""
     own, form, places = jax.tree.leaves(arrays), None, []
 
     def look(arrays: PyTree[Array], items: Array, inputs: Array) -> Array:
         nonlocal form, places
-        prediction, _, go_back = _differentiated(static, arrays, items, inputs)
+        prediction, _, go_back = _differentiated(course, static, arrays, items, inputs)
         leaves, form = jax.tree.flatten(go_back)
         places = [_place(leaf, jax.tree.leaves(arrays)) for leaf in leaves]
         return prediction
@@ -217,6 +252,58 @@ def _restorer(
         return jax.tree.unflatten(form, leaves)
 
     return restore
+
+
+def _wide_passes(
+    course: Course,
+    static: Any,
+    arrays: PyTree[Array],
+    loop: Loop,
+    block: int,
+    items: Array,
+    passes: list[Array],
+) -> Callable[[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
+    """Returns what makes the backward pass of a block of steps, as of one with more lanes."""
+    if loop.keep_inputs_only:
+
+        def again(number: Array) -> Callable[[Array], tuple[PyTree[Array], Array]]:
+            of_block = (_block_of(leaf, number, block) for leaf in (items, passes[0]))
+            wide = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in of_block)
+            return _differentiated(course, static, arrays, *wide)[2]
+
+        return again
+    start = course.start(1)
+    wide = tuple(
+        jnp.broadcast_to(leaf, (block * loop.lanes, *leaf.shape[1:]))
+        for leaf in (start.items, start.inputs)
+    )
+    restore = _restorer(course, static, arrays, *wide)
+    like = jax.eval_shape(lambda: _differentiated(course, static, arrays, *wide)[1])
+
+    def put_together(number: Array) -> Callable[[Array], tuple[PyTree[Array], Array]]:
+        leaves = [_block_of(leaf, number, block) for leaf in passes]
+        return restore([_as_one(*pair) for pair in zip(leaves, like, strict=True)])
+
+    return put_together
+
+
+def _as_one(steps: Shaped[Array, "block ..."], like: Any) -> Array:
+    """Lays what some steps have noted side by side, along the axis that has the lanes.
+
+    What has none is the same in all steps.
+    """
+    longer = [axis for axis, size in enumerate(like.shape) if size != steps.shape[axis + 1]]
+    if not longer:
+        return steps[0]
+    return jnp.moveaxis(steps, 0, longer[0]).reshape(like.shape)
+
+
+def _block_of(leaf: Shaped[Array, "rows ..."], number: Array, block: int) -> Array:
+    return jax.lax.dynamic_slice_in_dim(leaf, block * number, block)
+
+
+def _add(total: PyTree[Array], more: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(jnp.add, total, more)
 
 
 def _place(leaf: Array, own: list[Array]) -> int | None:
