@@ -118,12 +118,14 @@ def test_who_runs_out_of_memory_hears_what_helps():
     def work(error):
         raise error
 
-    full = advised(answer_of(lambda: work(MemoryError("RESOURCE_EXHAUSTED: 2.27 GiB"))))
+    failed = answer_of(lambda: work(MemoryError("RESOURCE_EXHAUSTED: 2.27 GiB")))
+    full = advised(failed, "gpu")
     assert full.text.startswith("MemoryError: RESOURCE_EXHAUSTED: 2.27 GiB; worker processes")
     assert full.text.endswith("try fewer `--workers`")
     other = answer_of(lambda: work(ValueError("no")))
-    assert advised(other) == other
-    assert advised(Answer("done", 1)) == Answer("done", 1)
+    assert advised(other, "gpu") == other
+    assert advised(failed, "cpu") == failed
+    assert advised(Answer("done", 1), "gpu") == Answer("done", 1)
 
 
 def test_the_same_warning_of_several_workers_is_given_once(recwarn):

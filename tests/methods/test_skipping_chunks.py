@@ -149,6 +149,23 @@ def test_gradients_of_weights_may_be_taken_of_many_predictions_at_once(more, rem
     check_same(ours, graded(MODEL, skips=more["skips"]), chunk=None)
 
 
+class Dividing(Mixer):
+    """Weighs pixels by what they are; where all are 0 it has no derivative."""
+
+    def __call__(self, x, context):
+        mixed = super().__call__(x, context)
+        return mixed * x / jnp.linalg.norm(x)
+
+
+@pytest.mark.parametrize("rematerialize", [False, True])
+def test_steps_that_were_never_made_do_not_spoil_gradients_taken_together(rematerialize):
+    model = Dividing(MODEL.weights)
+    settings = {"skips": Skips(1, 3), "chunk": 2}
+    ours = graded(model, **settings, together=100, rematerialize=rematerialize)
+    assert np.isfinite(ours[2]).all()
+    check_same(ours, graded(model, skips=Skips(1, 3)), chunk=2)
+
+
 def test_predictions_are_taken_together_by_ones_at_least():
     with pytest.raises(ValueError, match="`together` must be at least 1 prediction; got 0"):
         skip_loss(MODEL, BATCH, COINS, skips=Skips(1, 3), together=0)

@@ -88,12 +88,17 @@ def do(task: dict[str, Any], asker: Asker) -> Answer:
             progress=WorkerProgress(asker, task["metric"]),
         )
 
-    return Answer("stopped") if asker.has_said_stop.is_set() else advised(answer_of(work))
+    return (
+        Answer("stopped")
+        if asker.has_said_stop.is_set()
+        else advised(answer_of(work), task["backend"])
+    )
 
 
-def advised(answer: Answer) -> Answer:
-    """Says what helps where the memory of a device did not suffice."""
-    if answer.kind != "failed" or "RESOURCE_EXHAUSTED" not in answer.text:
+def advised(answer: Answer, backend: str) -> Answer:
+    """Says what helps where the memory of a device did not suffice for all workers."""
+    is_full = answer.kind == "failed" and "RESOURCE_EXHAUSTED" in answer.text
+    if backend == "cpu" or not is_full:
         return answer
     return answer._replace(
         text=f"{answer.text}; worker processes share the memory of a GPU: try fewer `--workers`"

@@ -216,7 +216,7 @@ def make_row(
 def ours(steps: int, config: SkipConfig, more: str = "") -> str:
     """Says how long a run is, and how its settings differ from the published ones."""
     epochs = steps * config.batch_size // config.num_train
-    exploration = "" if config.exploration_steps == 0 else ", a shorter exploration"
+    exploration = "" if config.exploration_steps == 0 else SHORTER
     return (
         f"{epochs} epochs in place of 150{more}; batches of {config.batch_size} in place of 2; a "
         f"learning rate of {config.learning_rate:g}, which rises for {config.warm_up_steps:g} "
@@ -229,6 +229,7 @@ OURS = (
     "the model starts as a copy of its input; gradients are kept to four times their usual length; "
     "convolutions in bfloat16"
 )
+SHORTER = ", a shorter exploration"
 ONE_MODEL = "the strided model with {} kernels for every method"
 ROOM_NOTE, FUNNEL_NOTE = (
     f"{ours(steps, config)}; {ONE_MODEL.format(config.kernels)}"
@@ -236,7 +237,7 @@ ROOM_NOTE, FUNNEL_NOTE = (
 )
 # Of methods that do not explore.
 PLAIN_ROOM_NOTE, PLAIN_FUNNEL_NOTE = (
-    note.replace(", a shorter exploration", "") for note in (ROOM_NOTE, FUNNEL_NOTE)
+    note.replace(SHORTER, "") for note in (ROOM_NOTE, FUNNEL_NOTE)
 )
 OWN = "not in the thesis: proposed in §2.5 and left open"
 ALIGNED_NOTE = (

@@ -89,7 +89,8 @@ def skip_loss(
             than trajectories, those whose matches are known beforehand are cut where the truth is
             fed, and the pieces followed side by side. The numbers are the same, to rounding.
         together: of about how many predictions the gradient of the model's weights is taken at
-            once. An accelerator is slow with few of them. None takes it of each step by itself.
+            once, for which they are made once more. An accelerator is slow with few of them. None
+            takes it of each step by itself.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -114,7 +115,7 @@ def skip_loss(
     pieces = _pieces(batch, coins, skips, truth, targets, lanes)
     lanes = min(lanes, len(pieces.items))
     course = Course(batch, pieces, Draws(coins, targets), exploration, truth, skips, frame_loss)
-    block = None if together is None else -(-together // lanes)
+    block = None if together is None or together <= lanes else -(-together // lanes)
     made = roll(
         model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize, block)
     ).steps

@@ -6,7 +6,6 @@ way along, what the backward passes of the predictions need is written down; the
 only the steps that were made, each once.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,13 +29,13 @@ class Loop(NamedTuple):
     keep_predictions: bool = False
     keep_costs: bool = False
     keep_inputs_only: bool = False
-    """For the way back only what the model was fed; predictions are then made twice."""
+    """For the way back only what the model was fed; predictions are then made once more."""
     block: int | None = None
     """Of how many steps the gradient of the model's arrays is taken at once, after the way back;
-    None: of each on the way. It costs one more pass through the model, with more work at a time."""
+    None: of each on the way. Predictions are made once more for it, many at a time."""
 
     def most_steps(self, course: Course) -> int:
-        """Returns how many steps a batch takes at most; whole chunks, and whole blocks.
+        """Returns how many steps a batch takes at most; whole chunks.
 
         A lane is idle only when nothing is left to begin, so at the end, and then for no longer
         than one trajectory takes.
@@ -45,8 +44,7 @@ class Loop(NamedTuple):
         most = steps
         if self.lanes < len(course.pieces.items):
             most = -(-(batch + self.lanes - 1) * steps // self.lanes)
-        whole = math.lcm(self.chunk, self.block or 1)
-        return -(-most // whole) * whole
+        return -(-most // self.chunk) * self.chunk
 
 
 class Rolled(NamedTuple):
@@ -61,7 +59,9 @@ class Rolled(NamedTuple):
 def roll(model: Any, course: Course, loop: Loop) -> Rolled:
     """Leads a model along a batch until all of it has ended.
 
-    Gradients reach what the model holds or closes over, through losses and predictions.
+    Gradients reach what the model holds or closes over, through losses and predictions. What it is
+    made of is found by calling it on one frame: rules for batches of its own (`custom_vmap`) must
+    be given the arrays that they use.
 
     Args:
         model: predicts one frame from another.
@@ -81,8 +81,10 @@ class Notes(NamedTuple):
     """What the way back needs of a step."""
 
     prediction: Float[Array, " lanes *shape"]
-    passes: list[Array]
-    """Of the backward pass; or what the model was fed, where that is all that is kept."""
+    inputs: Float[Array, " lanes *shape"] | None
+    """What the model was fed, where predictions are made once more."""
+    passes: list[Array] | None
+    """Of the backward pass; None where nothing but inputs is kept."""
 
 
 @eqx.filter_custom_vjp
@@ -102,9 +104,10 @@ def _roll_forward(
     def predict(walk: Walk) -> tuple[Array, Notes]:
         if loop.keep_inputs_only:
             prediction = course.predict(eqx.combine(arrays, static), walk.items, walk.inputs)
-            return prediction, Notes(prediction, [walk.inputs])
+            return prediction, Notes(prediction, walk.inputs, None)
         prediction, passes, _ = _differentiated(course, static, arrays, walk.items, walk.inputs)
-        return prediction, Notes(prediction, passes)
+        inputs = None if loop.block is None else walk.inputs
+        return prediction, Notes(prediction, inputs, passes)
 
     rolled, notes = _go_along(predict, course, loop)
     return rolled, (rolled, notes)
@@ -135,8 +138,8 @@ def _roll_backward(
             of_prediction += _gradient_of_losses(course, note.prediction, step, wanted.losses)
         if wanted.prediction is not None:
             of_prediction += wanted.prediction
-        if loop.keep_inputs_only:
-            go_back = _differentiated(course, static, arrays, step.items, note.passes[0])[2]
+        if note.passes is None:
+            go_back = _differentiated(course, static, arrays, step.items, note.inputs)[2]
         else:
             go_back = restore(note.passes)
         return of_prediction, *go_back(of_prediction)
@@ -160,21 +163,28 @@ def _roll_backward(
         return jax.lax.fori_loop(0, chunks, one_chunk, carry)[0]
 
     zeros = jax.tree.map(jnp.zeros_like, arrays)
-    block = loop.block
-    if block is None:
+    block, fed = loop.block, notes.inputs
+    if block is None or fed is None:
         return back(lambda total, _n, _p, to_arrays: _add(total, to_arrays), zeros)
 
     of_predictions = back(
         lambda wanted, number, of_prediction, _: wanted.at[number].set(of_prediction),
         jnp.zeros_like(notes.prediction),
     )
-    go_back_wide = _wide_passes(
-        course, static, arrays, loop, block, rolled.steps.items, notes.passes
-    )
 
     def one_block(number: Array, total: PyTree[Array]) -> PyTree[Array]:
-        wanted = _block_of(of_predictions, number, block)
-        return _add(total, go_back_wide(number)(wanted.reshape(-1, *wanted.shape[2:]))[0])
+        rows = block * number + jnp.arange(block)
+        is_made = rows < rolled.num_steps
+        # What was never made is not fit to be predicted from: a model may divide by it.
+        rows = jnp.minimum(rows, rolled.num_steps - 1)
+        wanted = of_predictions[rows]
+        wanted = jnp.where(_beside(is_made, wanted), wanted, 0.0).astype(wanted.dtype)
+        wanted, items, inputs = (
+            leaf.reshape(-1, *leaf.shape[2:])
+            for leaf in (wanted, rolled.steps.items[rows], fed[rows])
+        )
+        go_back = _differentiated(course, static, arrays, items, inputs)[2]
+        return _add(total, go_back(wanted)[0])
 
     return jax.lax.fori_loop(0, -(-rolled.num_steps // block), one_block, zeros)
 
@@ -252,54 +262,6 @@ def _restorer(
         return jax.tree.unflatten(form, leaves)
 
     return restore
-
-
-def _wide_passes(
-    course: Course,
-    static: Any,
-    arrays: PyTree[Array],
-    loop: Loop,
-    block: int,
-    items: Array,
-    passes: list[Array],
-) -> Callable[[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
-    """Returns what makes the backward pass of a block of steps, as of one with more lanes."""
-    if loop.keep_inputs_only:
-
-        def again(number: Array) -> Callable[[Array], tuple[PyTree[Array], Array]]:
-            of_block = (_block_of(leaf, number, block) for leaf in (items, passes[0]))
-            wide = (leaf.reshape(-1, *leaf.shape[2:]) for leaf in of_block)
-            return _differentiated(course, static, arrays, *wide)[2]
-
-        return again
-    start = course.start(1)
-    wide = tuple(
-        jnp.broadcast_to(leaf, (block * loop.lanes, *leaf.shape[1:]))
-        for leaf in (start.items, start.inputs)
-    )
-    restore = _restorer(course, static, arrays, *wide)
-    like = jax.eval_shape(lambda: _differentiated(course, static, arrays, *wide)[1])
-
-    def put_together(number: Array) -> Callable[[Array], tuple[PyTree[Array], Array]]:
-        leaves = [_block_of(leaf, number, block) for leaf in passes]
-        return restore([_as_one(*pair) for pair in zip(leaves, like, strict=True)])
-
-    return put_together
-
-
-def _as_one(steps: Shaped[Array, "block ..."], like: Any) -> Array:
-    """Lays what some steps have noted side by side, along the axis that has the lanes.
-
-    What has none is the same in all steps.
-    """
-    longer = [axis for axis, size in enumerate(like.shape) if size != steps.shape[axis + 1]]
-    if not longer:
-        return steps[0]
-    return jnp.moveaxis(steps, 0, longer[0]).reshape(like.shape)
-
-
-def _block_of(leaf: Shaped[Array, "rows ..."], number: Array, block: int) -> Array:
-    return jax.lax.dynamic_slice_in_dim(leaf, block * number, block)
 
 
 def _add(total: PyTree[Array], more: PyTree[Array]) -> PyTree[Array]:
