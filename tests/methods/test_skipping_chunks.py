@@ -35,9 +35,7 @@ COINS = flip_coins(jr.key(5), 11, 3)
 
 
 @eqx.filter_jit
-def graded(
-    model, coins=COINS, batch=BATCH, *, skips, chunk=1, lanes=None, targets=None, truth=0.4, **more
-):
+def graded(model, coins=COINS, batch=BATCH, *, skips, chunk=1, lanes=None, targets=None, truth=0.4):
     def loss(model):
         return skip_loss(
             *(model, batch, coins),
@@ -45,7 +43,6 @@ def graded(
             targets=targets,
             chunk=chunk,
             lanes=lanes,
-            **more,
         )
 
     (value, rollout), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
@@ -136,39 +133,6 @@ def test_what_must_be_chosen_is_not_cut():
     many, few = (graded(MODEL, skips=Skips(1, 3), lanes=lanes) for lanes in (9, 3))
     check_same(many, few, chunk=1)
     assert int(many[1].num_calls) == int(few[1].num_calls)
-
-
-@pytest.mark.parametrize("rematerialize", [False, True])
-@pytest.mark.parametrize(
-    "more",
-    [{"skips": Skips(1, 3), "together": 8}, {"skips": Skips(2, 2), "together": 4, "lanes": 5}],
-)
-def test_gradients_of_weights_may_be_taken_of_many_predictions_at_once(more, rematerialize):
-    settings = more | {"chunk": 2}
-    ours = graded(MODEL, **settings, rematerialize=rematerialize)
-    check_same(ours, graded(MODEL, skips=more["skips"]), chunk=None)
-
-
-class Dividing(Mixer):
-    """Weighs pixels by what they are; where all are 0 it has no derivative."""
-
-    def __call__(self, x, context):
-        mixed = super().__call__(x, context)
-        return mixed * x / jnp.linalg.norm(x)
-
-
-@pytest.mark.parametrize("rematerialize", [False, True])
-def test_steps_that_were_never_made_do_not_spoil_gradients_taken_together(rematerialize):
-    model = Dividing(MODEL.weights)
-    settings = {"skips": Skips(1, 3), "chunk": 2}
-    ours = graded(model, **settings, together=100, rematerialize=rematerialize)
-    assert np.isfinite(ours[2]).all()
-    check_same(ours, graded(model, skips=Skips(1, 3)), chunk=2)
-
-
-def test_predictions_are_taken_together_by_ones_at_least():
-    with pytest.raises(ValueError, match="`together` must be at least 1 prediction; got 0"):
-        skip_loss(MODEL, BATCH, COINS, skips=Skips(1, 3), together=0)
 
 
 def test_a_batch_has_lanes():

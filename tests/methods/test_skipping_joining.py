@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -86,36 +85,3 @@ def test_a_model_of_16_bits_can_be_compiled_for_a_gpu_with_them(monkeypatch):
     monkeypatch.undo()
     program = traced.lower(lowering_platforms=("cuda",)).as_text()
     assert program.count("triton") >= 2  # one for each direction
-
-
-def test_kernels_serve_gradients_that_are_taken_of_many_predictions_at_once(
-    monkeypatch, quick_compilation
-):
-    from recombine.methods.skipping import (
-        Batch,
-        Skips,
-        VideoModelShape,
-        _video_model,
-        flip_coins,
-        skip_loss,
-    )
-
-    model = VideoModelShape("strided", 4, precision="bfloat16")(jr.key(0))
-    frames = jr.randint(jr.key(1), (2, 6, 5, 6, 3), 0, 256).astype(jnp.uint8)
-    batch, coins = Batch(frames, jnp.array([6, 4])), flip_coins(jr.key(2), 5, 2)
-    monkeypatch.setattr(_video_model, "join_pixels", partial(join_pixels, interpret=True))
-
-    def gradient(together):
-        def loss(arrays):
-            model = eqx.combine(arrays, rest)
-            return skip_loss(model, batch, coins, skips=Skips(1, 3), together=together)[0]
-
-        arrays, rest = eqx.partition(model, eqx.is_array)
-        with monkeypatch.context() as patched:
-            patched.setattr(jax, "default_backend", lambda: "gpu")
-            traced = jax.jit(jax.grad(loss)).trace(arrays)
-        return jax.tree.leaves(traced.lower().compile()(arrays))
-
-    for ours, each in zip(gradient(6), gradient(None), strict=True):
-        assert np.abs(each).max() > 0
-        np.testing.assert_allclose(ours, each, atol=0.02 * float(np.abs(each).max()))

@@ -240,26 +240,3 @@ def test_bad_settings_are_refused():
         make_learner(matching="global", skips=Skips(2, 2))
     with pytest.raises(ValueError, match="not both"):
         make_learner(learned_reader=LearnedReaderShape(2, 2))
-
-
-@pytest.mark.parametrize("device", ["cpu", "gpu"])
-def test_elsewhere_than_on_a_cpu_weights_see_many_images_at_once(device, monkeypatch):
-    from recombine.methods.skipping import _learner
-
-    asked, skip_loss = [], _learner.skip_loss
-
-    def look(*parts, **settings):
-        asked.append(settings["together"])
-        return skip_loss(*parts, **settings)
-
-    rng = np.random.default_rng(0)
-    frames = [rng.uniform(size=(5, 6, 4, 1)) for _ in range(4)]
-    images = as_trajectories(pad_trajectories(frames))
-    of_images = make_learner(
-        phases=(Phase(images, images),), reader=None, model=VideoModelShape(kernels=2, channels=1)
-    )
-    monkeypatch.setattr(_learner, "skip_loss", look)
-    monkeypatch.setattr(jax, "default_backend", lambda: device)
-    for learner in (of_images, make_learner(), make_learner(together=7)):
-        eqx.filter_eval_shape(lambda one: one.step(one.init(jr.key(0)), jr.key(1)), learner)
-    assert asked == [None if device == "cpu" else _learner.MANY_IMAGES, None, 7]

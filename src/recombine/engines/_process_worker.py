@@ -88,11 +88,9 @@ def do(task: dict[str, Any], asker: Asker) -> Answer:
             progress=WorkerProgress(asker, task["metric"]),
         )
 
-    return (
-        Answer("stopped")
-        if asker.has_said_stop.is_set()
-        else advised(answer_of(work), task["backend"])
-    )
+    if asker.has_said_stop.is_set():
+        return Answer("stopped")
+    return advised(answer_of(work), task["backend"])
 
 
 def advised(answer: Answer, backend: str) -> Answer:

@@ -216,7 +216,7 @@ def make_row(
 def ours(steps: int, config: SkipConfig, more: str = "") -> str:
     """Says how long a run is, and how its settings differ from the published ones."""
     epochs = steps * config.batch_size // config.num_train
-    exploration = "" if config.exploration_steps == 0 else SHORTER
+    exploration = "" if config.exploration_steps == 0 else ", a shorter exploration"
     return (
         f"{epochs} epochs in place of 150{more}; batches of {config.batch_size} in place of 2; a "
         f"learning rate of {config.learning_rate:g}, which rises for {config.warm_up_steps:g} "
@@ -229,15 +229,18 @@ OURS = (
     "the model starts as a copy of its input; gradients are kept to four times their usual length; "
     "convolutions in bfloat16"
 )
-SHORTER = ", a shorter exploration"
-ONE_MODEL = "the strided model with {} kernels for every method"
-ROOM_NOTE, FUNNEL_NOTE = (
-    f"{ours(steps, config)}; {ONE_MODEL.format(config.kernels)}"
-    for steps, config in ((ROOM_STEPS, ROOM), (FUNNEL_STEPS, FUNNEL))
-)
-# Of methods that do not explore.
-PLAIN_ROOM_NOTE, PLAIN_FUNNEL_NOTE = (
-    note.replace(SHORTER, "") for note in (ROOM_NOTE, FUNNEL_NOTE)
+
+
+def one_model(steps: int, config: SkipConfig, more: str = "") -> str:
+    """Says that too, and that all methods of the task have the same model."""
+    kernels = config.kernels
+    return f"{ours(steps, config, more)}; the strided model with {kernels} kernels for every method"
+
+
+ROOM_NOTE, FUNNEL_NOTE = one_model(ROOM_STEPS, ROOM), one_model(FUNNEL_STEPS, FUNNEL)
+PLAIN_ROOM_NOTE, PLAIN_FUNNEL_NOTE = (  # of methods that do not explore
+    one_model(ROOM_STEPS, replace(ROOM, exploration_steps=0)),
+    one_model(FUNNEL_STEPS, replace(FUNNEL, exploration_steps=0)),
 )
 OWN = "not in the thesis: proposed in §2.5 and left open"
 ALIGNED_NOTE = (

@@ -26,7 +26,6 @@ from recombine.experiments.skipping._making_rows import (
     LONG_ROOM,
     LONG_STEPS,
     NO_EXPLORATION,
-    ONE_MODEL,
     OURS,
     OWN,
     PLAIN_FUNNEL_NOTE,
@@ -42,7 +41,6 @@ from recombine.experiments.skipping._making_rows import (
     ROOM_QUICK,
     ROOM_STEPS,
     ROOMS,
-    SHORTER,
     SWITCH,
     SWITCH_ALSO,
     SWITCH_PAPER,
@@ -52,6 +50,7 @@ from recombine.experiments.skipping._making_rows import (
     figure,
     fixed,
     make_row,
+    one_model,
     ours,
 )
 from recombine.experiments.skipping._small_board_rows import (
@@ -308,9 +307,8 @@ FUNNEL_BOARD = Group(
     ),
 )
 
-SWITCH_NOTE = (
-    f"{ours(SWITCH_STEPS, SWITCHED, ', 24 of them before the switch')}; {ONE_MODEL.format(32)}"
-)
+EVERY_FRAME_SWITCHED = replace(SWITCHED, **fixed(1, FUNNEL_LANES))
+BEFORE = ", 24 of them before the switch"
 
 FUNNEL_SWITCH = Group(
     id=SWITCH,
@@ -328,7 +326,7 @@ FUNNEL_SWITCH = Group(
             AtMost(0.05, metric="drop"),
             steps=SWITCH_STEPS,
             eval_every=FUNNEL_EVERY,
-            note=SWITCH_NOTE,
+            note=one_model(SWITCH_STEPS, SWITCHED, BEFORE),
             also=SWITCH_ALSO,
             quick_changes=QUICK_SWITCH,
         ),
@@ -336,13 +334,13 @@ FUNNEL_SWITCH = Group(
             f"{SWITCH}/fixed-1",
             "A model of every frame begins to learn the bounces, and loses the outcomes.",
             "every frame",
-            replace(SWITCHED, **fixed(1, FUNNEL_LANES)),
+            EVERY_FRAME_SWITCHED,
             SWITCH_PAPER,
             AllOf((AtLeast(0.02, metric="drop"), Above(f"{SWITCH}/asi", metric="drop"))),
             AllOf((AtLeast(0.02, metric="drop"), Above(f"{SWITCH}/asi", metric="drop"))),
             steps=SWITCH_STEPS,
             eval_every=FUNNEL_EVERY,
-            note=SWITCH_NOTE.replace(SHORTER, ""),
+            note=one_model(SWITCH_STEPS, EVERY_FRAME_SWITCHED, BEFORE),
             also=SWITCH_ALSO,
             quick_changes=QUICK_SWITCH,
         ),

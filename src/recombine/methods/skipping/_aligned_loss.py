@@ -81,7 +81,6 @@ def aligned_loss(
     rematerialize: bool = False,
     chunk: int = 1,
     lanes: int | None = None,
-    together: int | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the loss of a batch whose predictions are aligned as a whole.
 
@@ -99,7 +98,6 @@ def aligned_loss(
         rematerialize: whether to compute predictions again for the backward pass.
         chunk: of the hard version: how many steps are made at a time, as in `skip_loss`.
         lanes: of the hard version: how many trajectories are followed at a time.
-        together: of the hard version: of how many predictions the gradient is taken at once.
     """
     time = batch.frames.shape[1]
     steps = skips.most_predictions(time) if steps is None else steps
@@ -127,7 +125,6 @@ def aligned_loss(
             rematerialize=rematerialize,
             chunk=chunk,
             lanes=lanes,
-            together=together,
         )
     soft = jax.vmap(
         lambda cost, length: soft_alignment_cost(

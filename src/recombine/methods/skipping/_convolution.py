@@ -80,10 +80,9 @@ def _convolve(
         few = -images.shape[-1] % 8
         images = jnp.pad(images, [*[(0, 0)] * 3, (0, few)])
         weight = jnp.pad(weight, [*[(0, 0)] * 2, (0, few), (0, 0)])
-    # In the order that those kernels take, so that a loop need not put them into it at every step.
     return jax.lax.conv_general_dilated(
-        *(images, weight.transpose(3, 0, 1, 2), (stride, stride), "SAME"),
-        dimension_numbers=("NHWC", "OHWI", "NHWC"),
+        *(images, weight, (stride, stride), "SAME"),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
         precision=rounding,
     )
 

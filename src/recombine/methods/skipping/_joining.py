@@ -4,9 +4,8 @@ $$y = \sigma\left(W_o^\top \max\left(0,\, W_x^\top x + W_f^\top \max(0, f) + b\r
 
 for every pixel by itself, with the pixel of the input x and the features f. On a GPU these layers
 took longer than the convolutions before them: little is computed, and everything goes to memory and
-back again and again. With features of 16 bits they are therefore three kernels there, which read a
-block of pixels once: one for the way along, and two for the way back, to pixels and to weights, for
-not everyone asks for both. The input and what is made of it stay in float32;
+back again and again. With features of 16 bits they are therefore two kernels there, one for each
+direction, which read a block of pixels once. The input and what is made of it stay in float32;
 products with features are of 16-bit numbers, added up in float32. The sigmoid has the derivative of
 `pixels_of`.
 """
@@ -71,14 +70,13 @@ def _join_backward(
     filled = _fill(image, features, weights)
     wanted = _rows(wanted, len(filled.image))
     blocks = len(filled.image) // BLOCK
-    like = [_pixels_like(filled.image), _pixels_like(filled.features)]
-    of_image, of_features = _call(_back_to_pixels, filled, (wanted,), like, interpret)
     sums = [
         jax.ShapeDtypeStruct((blocks, *part.shape), jnp.float32)
         for part in (*filled.weights[:3], filled.weights.out.T, filled.weights.last)
     ]
-    made = _call(_back_to_weights, filled, (wanted,), sums, interpret)
-    x, f, hidden, out, last = (jnp.sum(part, axis=0) for part in made)
+    like = [_pixels_like(filled.image), _pixels_like(filled.features)]
+    of_image, of_features, *sums = _call(_backward, filled, (wanted,), [*like, *sums], interpret)
+    x, f, hidden, out, last = (jnp.sum(part, axis=0) for part in sums)
     kernels, width = weights.of_features.shape
     return (
         of_image[: len(image)],
@@ -179,38 +177,28 @@ def _forward(image: Any, features: Any, *refs: Any) -> None:
         made[:, channel] = one
 
 
-def _back_to_pixels(image: Any, features: Any, wanted: Any, *refs: Any) -> None:
-    *weights, of_image, of_features = refs
-    of_x, of_f, _, _, _ = weights
-    seen, _, _, back = _back_to_hidden(image, features, wanted, *weights)
-    for channel in range(image.shape[1]):
-        of_image[:, channel] = jnp.sum(back * of_x[channel, :][None], axis=1)
-    to_features = _product(back.astype(seen.dtype), of_f[...], (1, 1))
-    of_features[...] = jnp.where(seen > 0, to_features, 0.0).astype(seen.dtype)
-
-
-def _back_to_weights(image: Any, features: Any, wanted: Any, *refs: Any) -> None:
-    weights, (x_sum, f_sum, hidden_sum, out_sum, last_sum) = refs[:5], refs[5:]
-    seen, hidden, errors, back = _back_to_hidden(image, features, wanted, *weights)
-    for channel, error in enumerate(errors):
-        out_sum[channel, :] = jnp.sum(error[:, None] * hidden, axis=0)
-        last_sum[channel] = jnp.sum(error)
-        x_sum[channel, :] = jnp.sum(image[:, channel][:, None] * back, axis=0)
-    hidden_sum[:] = jnp.sum(back, axis=0)
-    f_sum[...] = _product(seen, back.astype(seen.dtype), (0, 0))
-
-
-def _back_to_hidden(
-    image: Any, features: Any, wanted: Any, *weights: Any
-) -> tuple[Any, Any, list[Any], Any]:
-    """Returns the features that are seen, the hidden layer, and the gradients of logits and it."""
-    out = weights[3]
+def _backward(image: Any, features: Any, wanted: Any, *refs: Any) -> None:
+    weights, refs = refs[:5], refs[5:]
+    of_image, of_features, x_sum, f_sum, hidden_sum, out_sum, last_sum = refs
+    of_x, of_f, _, out, _ = weights
     seen, hidden, is_active, pixels = _joined(image, features, *weights)
+    channels = range(len(pixels))
+
     errors = [wanted[:, channel] * slope_at(y) for channel, y in enumerate(pixels)]
     back = jnp.zeros_like(hidden)
-    for channel, error in enumerate(errors):
-        back += error[:, None] * out[channel, :][None]
-    return seen, hidden, errors, jnp.where(is_active, back, 0.0)
+    for channel in channels:
+        back += errors[channel][:, None] * out[channel, :][None]
+        out_sum[channel, :] = jnp.sum(errors[channel][:, None] * hidden, axis=0)
+        last_sum[channel] = jnp.sum(errors[channel])
+    back = jnp.where(is_active, back, 0.0)
+    hidden_sum[:] = jnp.sum(back, axis=0)
+    for channel in channels:
+        of_image[:, channel] = jnp.sum(back * of_x[channel, :][None], axis=1)
+        x_sum[channel, :] = jnp.sum(image[:, channel][:, None] * back, axis=0)
+    back = back.astype(seen.dtype)
+    f_sum[...] = _product(seen, back, (0, 0))
+    to_features = _product(back, of_f[...], (1, 1))
+    of_features[...] = jnp.where(seen > 0, to_features, 0.0).astype(seen.dtype)
 
 
 def _joined(

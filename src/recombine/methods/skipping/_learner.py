@@ -40,9 +40,6 @@ from recombine.methods.skipping._schedules import Schedule
 from recombine.methods.skipping._skips import Coins, Skips, flip_coins
 from recombine.methods.skipping._spikes import shorten_spikes
 
-MANY_IMAGES = 64
-"""So many keep an accelerator busy."""
-
 Matching = Literal["greedy", "global", "soft"]
 """One prediction after the other; all of a trajectory at once; or softly, over all alignments."""
 
@@ -110,9 +107,6 @@ class SkipLearner(eqx.Module):
     lanes: int | None = eqx.field(static=True, default=None)
     """How many trajectories of a batch are followed at a time; None: as was measured to be
     fastest, one image after the other on a CPU, all at once elsewhere."""
-    together: int | None = eqx.field(static=True, default=None)
-    """Of how many predictions the gradient of the weights is taken at once; None: as was measured
-    to be fastest, of many images elsewhere than on a CPU, else of each step by itself."""
     num_watched: int = eqx.field(static=True, default=125)
     """So many validation trajectories are measured between; all of them at the end."""
     at_once: int = eqx.field(static=True, default=50)
@@ -285,7 +279,6 @@ class SkipLearner(eqx.Module):
                 rematerialize=self.rematerialize,
                 chunk=self.chunk,
                 lanes=self._lanes(batch),
-                together=self._together(batch),
             )
         return aligned_loss(
             model,
@@ -301,7 +294,6 @@ class SkipLearner(eqx.Module):
             rematerialize=self.rematerialize,
             chunk=self.chunk,
             lanes=self._lanes(batch),
-            together=self._together(batch),
         )
 
     def _optimizer(self) -> optax.GradientTransformation:
@@ -311,14 +303,9 @@ class SkipLearner(eqx.Module):
         return optax.chain(shorten_spikes(self.longest_gradient), adam)
 
     def _lanes(self, batch: Batch) -> int | None:
-        if self.lanes is None and _has_images(batch) and jax.default_backend() == "cpu":
-            return 1
+        if self.lanes is None and batch.frames.ndim > 3 and jax.default_backend() == "cpu":
+            return 1  # vectors have two axes before their features, images more
         return self.lanes
-
-    def _together(self, batch: Batch) -> int | None:
-        if self.together is None and _has_images(batch) and jax.default_backend() != "cpu":
-            return MANY_IMAGES
-        return self.together
 
     def _evaluations(self, rollout: Rollout) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """Returns how many calls of the model a batch needed, and how many were made.
@@ -385,10 +372,6 @@ class SkipLearner(eqx.Module):
                 else measure_free_runs(model, reader, some, depth)
             )
         return self._select(state, of_phases)
-
-
-def _has_images(batch: Batch) -> bool:
-    return batch.frames.ndim > 3  # vectors have two axes before their features
 
 
 def _skips_of(rollout: Rollout) -> Int[Array, "steps batch"]:

@@ -62,7 +62,6 @@ def skip_loss(
     rematerialize: bool = False,
     chunk: int = 1,
     lanes: int | None = None,
-    together: int | None = None,
 ) -> tuple[Float[Array, ""], Rollout]:
     """Returns the mean loss over all predictions of a batch, and what was matched with what.
 
@@ -88,9 +87,6 @@ def skip_loss(
             None follows all of them, and those that end early wait for the others. With more lanes
             than trajectories, those whose matches are known beforehand are cut where the truth is
             fed, and the pieces followed side by side. The numbers are the same, to rounding.
-        together: of about how many predictions the gradient of the model's weights is taken at
-            once, for which they are made once more. An accelerator is slow with few of them. None
-            takes it of each step by itself.
 
     Example:
         >>> frames = jnp.array([[0.0, 1, 2, 3, 4, 5, 6, 9]])[..., None]
@@ -108,16 +104,13 @@ def skip_loss(
         raise ValueError(f"`chunk` must be at least 1 step; got {chunk}")
     if lanes is not None and lanes < 1:
         raise ValueError(f"`lanes` must be at least 1 trajectory at a time; got {lanes}")
-    if together is not None and together < 1:
-        raise ValueError(f"`together` must be at least 1 prediction; got {together}")
     lanes = len(batch.lengths) if lanes is None else lanes
     coins = jax.tree.map(lambda row: row[:steps], coins)
     pieces = _pieces(batch, coins, skips, truth, targets, lanes)
     lanes = min(lanes, len(pieces.items))
     course = Course(batch, pieces, Draws(coins, targets), exploration, truth, skips, frame_loss)
-    block = None if together is None or together <= lanes else -(-together // lanes)
     made = roll(
-        model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize, block)
+        model, course, Loop(lanes, chunk, keep_predictions, keep_costs, rematerialize)
     ).steps
 
     def in_order(of_lanes: Array, blank: float) -> Array:

@@ -29,10 +29,7 @@ class Loop(NamedTuple):
     keep_predictions: bool = False
     keep_costs: bool = False
     keep_inputs_only: bool = False
-    """For the way back only what the model was fed; predictions are then made once more."""
-    block: int | None = None
-    """Of how many steps the gradient of the model's arrays is taken at once, after the way back;
-    None: of each on the way. Predictions are made once more for it, many at a time."""
+    """For the way back only what the model was fed; predictions are then made twice."""
 
     def most_steps(self, course: Course) -> int:
         """Returns how many steps a batch takes at most; whole chunks.
@@ -59,21 +56,18 @@ class Rolled(NamedTuple):
 def roll(model: Any, course: Course, loop: Loop) -> Rolled:
     """Leads a model along a batch until all of it has ended.
 
-    Gradients reach what the model holds or closes over, through losses and predictions. What it is
-    made of is found by calling it on one frame: rules for batches of its own (`custom_vmap`) must
-    be given the arrays that they use.
+    Gradients reach what the model holds or closes over, through losses and predictions.
 
     Args:
         model: predicts one frame from another.
         course: the batch and the rules.
         loop: how it is made.
     """
-    frame = course.start(1).inputs[0]
-    context = course.batch.context
-    told = () if context is None else (context[0],)
-    arrays, static = eqx.partition(
-        eqx.filter_closure_convert(model, frame, *told), eqx.is_inexact_array
+    start = course.start(loop.lanes)
+    predict = eqx.filter_closure_convert(
+        lambda items, inputs: course.predict(model, items, inputs), start.items, start.inputs
     )
+    arrays, static = eqx.partition(predict, eqx.is_inexact_array)
     return _roll(arrays, static, course, loop)
 
 
@@ -81,16 +75,14 @@ class Notes(NamedTuple):
     """What the way back needs of a step."""
 
     prediction: Float[Array, " lanes *shape"]
-    inputs: Float[Array, " lanes *shape"] | None
-    """What the model was fed, where predictions are made once more."""
-    passes: list[Array] | None
-    """Of the backward pass; None where nothing but inputs is kept."""
+    passes: list[Array]
+    """Of the backward pass; or what the model was fed, where that is all that is kept."""
 
 
 @eqx.filter_custom_vjp
 def _roll(arrays: PyTree[Array], static: Any, course: Course, loop: Loop) -> Rolled:
     def predict(walk: Walk) -> tuple[Array, None]:
-        return course.predict(eqx.combine(arrays, static), walk.items, walk.inputs), None
+        return eqx.combine(arrays, static)(walk.items, walk.inputs), None
 
     return _go_along(predict, course, loop)[0]
 
@@ -103,11 +95,10 @@ def _roll_forward(
 
     def predict(walk: Walk) -> tuple[Array, Notes]:
         if loop.keep_inputs_only:
-            prediction = course.predict(eqx.combine(arrays, static), walk.items, walk.inputs)
-            return prediction, Notes(prediction, walk.inputs, None)
-        prediction, passes, _ = _differentiated(course, static, arrays, walk.items, walk.inputs)
-        inputs = None if loop.block is None else walk.inputs
-        return prediction, Notes(prediction, inputs, passes)
+            prediction = eqx.combine(arrays, static)(walk.items, walk.inputs)
+            return prediction, Notes(prediction, [walk.inputs])
+        prediction, passes, _ = _differentiated(static, arrays, walk.items, walk.inputs)
+        return prediction, Notes(prediction, passes)
 
     rolled, notes = _go_along(predict, course, loop)
     return rolled, (rolled, notes)
@@ -126,10 +117,11 @@ def _roll_backward(
     del perturbed
     rolled, notes = residuals
     start = course.start(loop.lanes)
-    restore = _restorer(course, static, arrays, start.items, start.inputs)
+    restore = _restorer(static, arrays, start.items, start.inputs)
 
-    def back_one_step(number: Array, from_inputs: Array) -> tuple[Array, PyTree[Array], Array]:
-        """Returns what is wanted of a step's predictions, and so of arrays and inputs."""
+    def back_one_step(done: Array, carry: tuple[PyTree[Array], Array]) -> tuple[Any, Array]:
+        total, from_inputs = carry
+        number = rolled.num_steps - 1 - done
         step, note, wanted = jax.tree.map(
             lambda leaf: leaf[number], (rolled.steps, notes, gradient.steps)
         )
@@ -138,55 +130,20 @@ def _roll_backward(
             of_prediction += _gradient_of_losses(course, note.prediction, step, wanted.losses)
         if wanted.prediction is not None:
             of_prediction += wanted.prediction
-        if note.passes is None:
-            go_back = _differentiated(course, static, arrays, step.items, note.inputs)[2]
+        if loop.keep_inputs_only:
+            go_back = _differentiated(static, arrays, step.items, note.passes[0])[2]
         else:
             go_back = restore(note.passes)
-        return of_prediction, *go_back(of_prediction)
+        to_arrays, to_inputs = go_back(of_prediction)
+        return jax.tree.map(jnp.add, total, to_arrays), to_inputs
 
-    def back(take: Callable[[Any, Array, Array, PyTree[Array]], Any], nothing: Any) -> Any:
-        """Goes from the last step to the first, and takes of each what is wanted."""
-
-        def one(done: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            taken, from_inputs = carry
-            number = rolled.num_steps - 1 - done
-            of_prediction, to_arrays, to_inputs = back_one_step(number, from_inputs)
-            return take(taken, number, of_prediction, to_arrays), to_inputs
-
-        def one_chunk(done: Array, carry: Any) -> Any:
-            return jax.lax.fori_loop(
-                0, loop.chunk, lambda each, carry: one(loop.chunk * done + each, carry), carry
-            )
-
-        chunks = rolled.num_steps // loop.chunk
-        carry = (nothing, jnp.zeros_like(start.inputs))
-        return jax.lax.fori_loop(0, chunks, one_chunk, carry)[0]
-
-    zeros = jax.tree.map(jnp.zeros_like, arrays)
-    block, fed = loop.block, notes.inputs
-    if block is None or fed is None:
-        return back(lambda total, _n, _p, to_arrays: _add(total, to_arrays), zeros)
-
-    of_predictions = back(
-        lambda wanted, number, of_prediction, _: wanted.at[number].set(of_prediction),
-        jnp.zeros_like(notes.prediction),
-    )
-
-    def one_block(number: Array, total: PyTree[Array]) -> PyTree[Array]:
-        rows = block * number + jnp.arange(block)
-        is_made = rows < rolled.num_steps
-        # What was never made is not fit to be predicted from: a model may divide by it.
-        rows = jnp.minimum(rows, rolled.num_steps - 1)
-        wanted = of_predictions[rows]
-        wanted = jnp.where(_beside(is_made, wanted), wanted, 0.0).astype(wanted.dtype)
-        wanted, items, inputs = (
-            leaf.reshape(-1, *leaf.shape[2:])
-            for leaf in (wanted, rolled.steps.items[rows], fed[rows])
+    def back_one_chunk(done: Array, carry: Any) -> Any:
+        return jax.lax.fori_loop(
+            0, loop.chunk, lambda one, carry: back_one_step(loop.chunk * done + one, carry), carry
         )
-        go_back = _differentiated(course, static, arrays, items, inputs)[2]
-        return _add(total, go_back(wanted)[0])
 
-    return jax.lax.fori_loop(0, -(-rolled.num_steps // block), one_block, zeros)
+    nothing = (jax.tree.map(jnp.zeros_like, arrays), jnp.zeros_like(start.inputs))
+    return jax.lax.fori_loop(0, rolled.num_steps // loop.chunk, back_one_chunk, nothing)[0]
 
 
 def _go_along(
@@ -228,13 +185,11 @@ def _go_along(
 
 
 def _differentiated(
-    course: Course, static: Any, arrays: PyTree[Array], items: Array, inputs: Array
+    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> tuple[Array, list[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns a prediction, what its backward pass needs beside `arrays`, and that pass."""
     prediction, go_back = jax.vjp(
-        lambda arrays, inputs: course.predict(eqx.combine(arrays, static), items, inputs),
-        arrays,
-        inputs,
+        lambda arrays, inputs: eqx.combine(arrays, static)(items, inputs), arrays, inputs
     )
     leaves = jax.tree.leaves(go_back)
     own = jax.tree.leaves(arrays)
@@ -242,14 +197,14 @@ def _differentiated(
 
 
 def _restorer(
-    course: Course, static: Any, arrays: PyTree[Array], items: Array, inputs: Array
+    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
 ) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
     """Returns what makes a backward pass of what was kept of it."""
     own, form, places = jax.tree.leaves(arrays), None, []
 
     def look(arrays: PyTree[Array], items: Array, inputs: Array) -> Array:
         nonlocal form, places
-        prediction, _, go_back = _differentiated(course, static, arrays, items, inputs)
+        prediction, _, go_back = _differentiated(static, arrays, items, inputs)
         leaves, form = jax.tree.flatten(go_back)
         places = [_place(leaf, jax.tree.leaves(arrays)) for leaf in leaves]
         return prediction
@@ -262,10 +217,6 @@ def _restorer(
         return jax.tree.unflatten(form, leaves)
 
     return restore
-
-
-def _add(total: PyTree[Array], more: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(jnp.add, total, more)
 
 
 def _place(leaf: Array, own: list[Array]) -> int | None:
