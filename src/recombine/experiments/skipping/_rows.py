@@ -117,7 +117,8 @@ def _published_row(task: str, config: SkipConfig, bound: float) -> Row:
 
 LONG_NOTE = (
     f"batches of {LONG_BATCH} in place of 2, at a learning rate of 0.00075, which rises for 400 "
-    f"steps, and with the published schedules, counted in trajectories; {OURS}"
+    f"steps, and with the published schedules, counted in trajectories, but for exploration, which "
+    f"takes as many steps as in the shorter runs; {OURS}"
 )
 
 ROOM_RUNNER = Group(
