@@ -243,6 +243,7 @@ BROKEN[2, 1] = np.nan
         (TURNS, ["a", 1, 2, 3], {}, ValueError, "all text or all numbers"),
         (TURNS, "abab", {}, TypeError, "`outcomes` must be a list of labels"),
         (TURNS, None, {"exploration_share": 2}, ValueError, "`exploration_share` is a share"),
+        (TURNS, None, {"longest_gradient": 0}, ValueError, "`longest_gradient` must be above 0"),
         (TURNS, None, {"hidden_sizes": 8}, TypeError, "`hidden_sizes` must list"),
     ],
 )
@@ -266,6 +267,19 @@ def test_a_loss_that_is_not_finite_says_what_to_do(turning):
     wild = clone(turning).set_params(learning_rate=1e30)
     with pytest.raises(FloatingPointError, match="Lower `learning_rate`"):
         wild.fit(*sample_turns())
+
+
+@pytest.mark.parametrize("longest", [None, 4.0])
+def test_the_learner_is_told_how_long_gradients_may_be(longest, monkeypatch):
+    def make(data, **settings):
+        seen.append(settings["longest_gradient"])
+        raise KeyboardInterrupt
+
+    seen = []
+    monkeypatch.setattr("recombine.estimators._skip_forecaster.make_trajectory_learner", make)
+    with pytest.raises(KeyboardInterrupt):
+        SkipForecaster(3, **SHORT, longest_gradient=longest).fit(*sample_turns())
+    assert seen == [longest]
 
 
 def test_a_fit_that_is_stopped_while_it_matches_leaves_no_model(monkeypatch):

@@ -14,6 +14,7 @@ from recombine.methods.skipping import (
     SquaredError,
     as_floats,
     flip_coins,
+    free_run,
     skip_loss,
 )
 from recombine.methods.skipping._course import Course, Draws
@@ -296,6 +297,29 @@ def test_seeds_side_by_side_share_one_loop_and_keep_their_numbers(images):
     # One number for all: they end together, with the one that takes longest.
     together = jax.vmap(steps_made, out_axes=None)(many)
     assert int(together) == max(int(steps_made(weights)) for weights in many)
+
+
+def test_a_model_may_compute_in_sixteen_bits():
+    frames = jnp.array([0.0, 1.0, 2.0, 4.0])[None, :, None]  # all of them are numbers of bfloat16
+    batch, coins = Batch(frames, jnp.array([4])), flip_coins(jr.key(0), 3, 1)
+
+    def loss_of(slope, dtype):
+        def model(x):
+            return (x * slope + 1).astype(dtype)
+
+        run = free_run(model, frames[:, 0], 3)
+        settings = {"skips": Skips(1, 2), "truth": 0.0, "frame_loss": SquaredError()}
+        loss, rollout = skip_loss(model, batch, coins, **settings)
+        return loss, (rollout.matched, run)
+
+    for_both = jax.value_and_grad(loss_of, has_aux=True)
+    (ours, our_gradient), (exact, gradient) = (
+        for_both(1.0, dtype) for dtype in (jnp.bfloat16, jnp.float32)
+    )
+    assert ours[1][1].dtype == jnp.float32
+    jax.tree.map(np.testing.assert_array_equal, ours, exact)
+    assert float(our_gradient) == pytest.approx(float(gradient), rel=0.02)
+    assert float(gradient) != 0
 
 
 def test_what_is_kept(images):

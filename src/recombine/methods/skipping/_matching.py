@@ -85,7 +85,9 @@ def frames_at(
 
 
 def batched_model(model: Callable[..., Any], context: Array | None) -> Callable[[Any], Any]:
-    """Calls a model of one frame on a batch, with the batch's context where there is one."""
-    if context is None:
-        return jax.vmap(model)
-    return lambda inputs: jax.vmap(model)(inputs, context)
+    """Calls a model of one frame on a batch, with the batch's context where there is one.
+
+    What it returns is fed to it again, and so gets the type of what it was fed.
+    """
+    told = () if context is None else (context,)
+    return lambda inputs: jax.vmap(model)(inputs, *told).astype(inputs.dtype)
