@@ -10,8 +10,8 @@ from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
     CHARTED,
     FLOOR,
     HYPERTEACHER,
-    QUICK_NOTE,
     make_row,
+    note_of_quick,
 )
 
 DISTILLED = f"{HYPERTEACHER}/distilled"
@@ -25,7 +25,6 @@ WEIGHT = 10.0
 
 # The rate of other quick rows is too high for an encoder.
 QUICK: dict[str, Any] = {"outer_rate": 3e-3}
-QUICK_SEEDS = 3
 
 
 def _make_learner(config: DistilledConfig, steps: int) -> Any:
@@ -37,12 +36,14 @@ def _make_learner(config: DistilledConfig, steps: int) -> Any:
 def _row(
     row_id: str, claim: str, method: str, config: DistilledConfig, rule: Rule, quick: Rule
 ) -> Row:
-    row = make_row(row_id, claim, method, config, PAPER, rule, quick=quick, quick_settings=QUICK)
-    assert row.quick is not None
-    note = QUICK_NOTE.replace("one seed", f"{QUICK_SEEDS} seeds, an outer rate of 0.003")
-    small = replace(row.quick, num_seeds=QUICK_SEEDS, note=note)
+    row = make_row(
+        *(row_id, claim, method, config, PAPER, rule),
+        quick=quick,
+        quick_settings=QUICK,
+        quick_note=note_of_quick(more=", an outer rate of 0.003"),
+    )
     tiny = replace(row.tiny, config=replace(row.tiny.config, descent_steps=2))
-    return replace(row, make_learner=_make_learner, quick=small, tiny=tiny)
+    return replace(row, make_learner=_make_learner, tiny=tiny)
 
 
 DISTILLATION = Group(

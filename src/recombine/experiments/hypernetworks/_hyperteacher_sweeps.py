@@ -30,7 +30,6 @@ SHOTS = f"{HYPERTEACHER}/shots"
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 FEW_SHARES = (0.5, 0.9)
 NUMBERS_OF_SHOTS = (16, 32, 64, 128)
-QUICK_SEEDS = 3  # they draw other combinations to hold out, and few shares are far apart
 QUICK_FLOOR = 0.5  # about what a network that does not adapt gets right of four classes
 QUICK_SHARE_OF_SHOTS = QUICK["num_support"] / PUBLISHED["linear-hnet"].num_support
 
@@ -43,10 +42,7 @@ def _quick_for_modules(num_modules: int) -> dict[str, Any]:
     """Returns the arguments of a row whose quick variant has the row's number of modules."""
     return {
         "quick_settings": {"num_modules": num_modules, "num_templates": 4 * num_modules},
-        "quick_note": note_of_quick(
-            f"up to {QUICK['max_active']} of {num_modules} modules", seeds=f"{QUICK_SEEDS} seeds"
-        ),
-        "quick_seeds": QUICK_SEEDS,
+        "quick_note": note_of_quick(f"up to {QUICK['max_active']} of {num_modules} modules"),
     }
 
 
@@ -144,10 +140,7 @@ def _shots(count: int, learner: str) -> Row:
         rule,
         quick=rule,
         quick_settings={"num_support": few},
-        quick_note=note_of_quick(
-            examples=f"{few} {'example' if few == 1 else 'examples'}", seeds=f"{QUICK_SEEDS} seeds"
-        ),
-        quick_seeds=QUICK_SEEDS,
+        quick_note=note_of_quick(examples=f"{few} {'example' if few == 1 else 'examples'}"),
         higher_is_better=False,
     )
 

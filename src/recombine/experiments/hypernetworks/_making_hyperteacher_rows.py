@@ -81,16 +81,16 @@ QUICK_OF: dict[str, dict[str, Any]] = {
     },
     "maml": {**QUICK, "width": 64, "outer_rate": 2e-3},
 }
-QUICK_STEPS = 2_000
+QUICK_STEPS, QUICK_SEEDS = 2_000, 3
 
 
 def note_of_quick(
-    modules: str = "six modules", examples: str = "16 examples", seeds: str = "one seed"
+    modules: str = "six modules", examples: str = "16 examples", more: str = ""
 ) -> str:
     """Says what the small teachers and networks of quick rows are like."""
     return (
         f"a teacher with one hidden layer, 16 units, {modules} and four classes, {examples} to "
-        f"adapt to, 16 tasks in a step, small networks, {seeds}"
+        f"adapt to, 16 tasks in a step, small networks, {QUICK_SEEDS} seeds{more}"
     )
 
 
@@ -173,7 +173,6 @@ def make_row(
     quick: Rule | None = None,
     quick_settings: dict[str, Any] | None = None,
     quick_note: str = QUICK_NOTE,
-    quick_seeds: int = 1,
     note: str = NOTE,
     higher_is_better: bool = True,
 ) -> Row:
@@ -196,7 +195,7 @@ def make_row(
         full=Variant(shorter, STEPS, EVERY, SEEDS, rule, note),
         quick=None
         if quick is None
-        else Variant(replace(config, **small), QUICK_STEPS, 500, quick_seeds, quick, quick_note),
+        else Variant(replace(config, **small), QUICK_STEPS, 500, QUICK_SEEDS, quick, quick_note),
         tiny=Variant(replace(config, **tiny), 2, 2, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(TRAINED_TOGETHER, DECODED),
         search=SEARCH,
