@@ -69,8 +69,7 @@ QUICK_GOALS_OF: dict[str, dict[str, Any]] = {
 }
 QUICK_GOALS_STEPS = 5_000
 QUICK_GOALS_NOTE = (
-    "mazes of 5 x 5 cells, no goal hidden by a distractor, 16 tasks in a step, small networks, "
-    "one seed"
+    "mazes of 5 x 5 cells, no goal hidden by a distractor, 16 tasks in a step, small networks"
 )
 
 OOD_ACCURACY = Metric("ood_accuracy", "accuracy, unseen combinations")
@@ -119,7 +118,8 @@ def _goal_row(
 
 def _quick_goals(config: GoalConfig, rule: Rule) -> Variant:
     settings = {**asdict(config), **QUICK_GOALS_OF[config.learner]}
-    return Variant(SmallGoalConfig(**settings), QUICK_GOALS_STEPS, 1_000, 1, rule, QUICK_GOALS_NOTE)
+    small = SmallGoalConfig(**settings)
+    return Variant(small, QUICK_GOALS_STEPS, 1_000, SEEDS, rule, QUICK_GOALS_NOTE)
 
 
 CHANCE = 1 / 6

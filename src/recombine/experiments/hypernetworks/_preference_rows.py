@@ -91,10 +91,10 @@ QUICK_PREFERENCE_OF: dict[str, dict[str, Any]] = {
     },
     "maml": {**QUICK_PREFERENCE, "width": 64, "inner_rate": 0.01},
 }
-QUICK_PREFERENCE_STEPS, QUICK_PREFERENCE_SEEDS = 1_500, 2
+QUICK_PREFERENCE_STEPS = 1_500
 QUICK_PREFERENCE_NOTE = (
     "six modules and six types in place of eight, 4 episodes to adapt to and 4 queries, 16 tasks "
-    "in a step, small networks, two seeds"
+    "in a step, small networks"
 )
 
 TINY_PREFERENCE: dict[str, Any] = {
@@ -160,7 +160,7 @@ def _quick_preference(config: PreferenceConfig, rule: Rule) -> Variant:
         replace(config, **QUICK_PREFERENCE_OF[config.learner]),
         QUICK_PREFERENCE_STEPS,
         500,
-        QUICK_PREFERENCE_SEEDS,
+        SEEDS,
         rule,
         QUICK_PREFERENCE_NOTE,
     )
