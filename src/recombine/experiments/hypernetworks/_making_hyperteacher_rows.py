@@ -62,6 +62,7 @@ QUICK: dict[str, Any] = {
     "width": 32,
     "num_templates": 24,
     "outer_rate": 1e-2,
+    "outer_decays": True,  # as in full rows; without it a late step may undo much
     "weight_decay": 1e-4,
     "clip_norm": 2.0,
     "num_tasks": 16,
