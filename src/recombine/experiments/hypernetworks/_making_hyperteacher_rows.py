@@ -86,12 +86,15 @@ QUICK_STEPS, QUICK_SEEDS = 2_000, 3
 
 
 def note_of_quick(
-    modules: str = "six modules", examples: str = "16 examples", more: str = ""
+    modules: str = "six modules",
+    examples: str = "16 examples",
+    seeds: int = QUICK_SEEDS,
+    more: str = "",
 ) -> str:
     """Says what the small teachers and networks of quick rows are like."""
     return (
         f"a teacher with one hidden layer, 16 units, {modules} and four classes, {examples} to "
-        f"adapt to, 16 tasks in a step, small networks, {QUICK_SEEDS} seeds{more}"
+        f"adapt to, 16 tasks in a step, small networks, {seeds} seeds{more}"
     )
 
 
@@ -174,6 +177,7 @@ def make_row(
     quick: Rule | None = None,
     quick_settings: dict[str, Any] | None = None,
     quick_note: str = QUICK_NOTE,
+    quick_seeds: int = QUICK_SEEDS,
     note: str = NOTE,
     higher_is_better: bool = True,
 ) -> Row:
@@ -196,7 +200,7 @@ def make_row(
         full=Variant(shorter, STEPS, EVERY, SEEDS, rule, note),
         quick=None
         if quick is None
-        else Variant(replace(config, **small), QUICK_STEPS, 500, QUICK_SEEDS, quick, quick_note),
+        else Variant(replace(config, **small), QUICK_STEPS, 500, quick_seeds, quick, quick_note),
         tiny=Variant(replace(config, **tiny), 2, 2, 1, AtLeast(0.0), TINY_NOTE),
         pictures=(TRAINED_TOGETHER, DECODED),
         search=SEARCH,
