@@ -71,8 +71,8 @@ def _ours(
 
 ROOM = replace(PUBLISHED_ROOM, **_ours(ROOM_STEPS, ROOM_BATCH, 1e-3, 200))
 ROOM_ASI = replace(ROOM, chunk=2)  # it ends after fewer steps
-# Exploration of the published length leaves a model that draws nothing; so it takes as many steps
-# as in shorter runs.
+# After exploration of the published length a model drew nothing, before gradients were shortened
+# and pixels mended; it takes as many steps as in shorter runs now. What helped is not known.
 LONG_ROOM = replace(
     PUBLISHED_ROOM,
     **_ours(LONG_STEPS, LONG_BATCH, 7.5e-4, 400, 15_000),
