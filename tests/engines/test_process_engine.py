@@ -81,11 +81,11 @@ def test_a_worker_that_is_killed_is_started_again_and_leaves_the_same_record(
     local, tmp_path, capfd
 ):
     request = tiny(*LONG)
-    parts = [part_folder(request.folder(tmp_path), (seed,)) for seed in (0, 1)]
+    part = part_folder(request.folder(tmp_path), (1,))
 
-    def kill():
-        wait_for(lambda: all(list(part.checkpoints.glob("[0-9]*/notes")) for part in parts))
-        os.kill(holder_of(parts[1]), signal.SIGKILL)
+    def kill():  # not when the other seed has a checkpoint too: this one may have ended by then
+        wait_for(lambda: list(part.checkpoints.glob("[0-9]*/notes")))
+        os.kill(holder_of(part), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
