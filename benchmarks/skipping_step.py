@@ -2,8 +2,9 @@
 
 How much the matching costs, how much of the device's throughput on the model's convolutions is
 left, what leaving out finished trajectories gains, and whether faster convolutions change what is
-matched. On an accelerator the task and the model are those of the published run on Funnel board,
-with convolutions in bfloat16; on a CPU they are small, to be done in a minute.
+matched. On an accelerator the task and the models are those of the published run on Funnel board
+and of our own shorter one, with convolutions in bfloat16; on a CPU they are small, to be done in a
+minute.
 """
 
 import dataclasses
@@ -44,41 +45,63 @@ class Comparison(NamedTuple):
     line: Callable[[float, float], dict]
 
 
+class Begun(NamedTuple):
+    """A run that has made a few steps."""
+
+    learner: SkipLearner
+    step: Callable[..., Any]
+    state: Any
+    late: Any
+    """The same as late as the run ends: no exploration, little truth, and the model decides."""
+    size: str
+
+
 def measure() -> list[dict]:
     on_cpu = jax.default_backend() == "cpu"
-    task, kernels = ("room-runner", 4) if on_cpu else ("funnel-board", 48)
-    row = find_row(f"asi/{task}/asi-published")
-    config = dataclasses.replace(row.full.config, num_train=8, num_validation=2, kernels=kernels)
-    learner = row.make_learner(config, row.full.steps)
-    train_steps = 10 if on_cpu else 200
-    jit: Any = eqx.filter_jit
-    step = partial(jit(lambda learner, state, key: learner.step(state, key)[0]), learner)
-    state = learner.init(jr.key(0))
-    for number in range(train_steps):
-        state = step(state, jr.key(number))
-    # As late as the published run ends: no exploration, little truth, and the model decides.
-    late = state._replace(step=jnp.int32(row.full.steps))
-    size = f"{task}, {config.architecture} model with {kernels} kernels, batches of 2"
-    comparisons = [
-        _overhead(learner, step, late, size),
-        _throughput(learner, late, size, MANY // 16 if on_cpu else MANY),
-        _early_exit(learner, late, size),
-    ]
-    chosen = {name: partial(_chosen_by, learner, state.model, name) for name in PRECISIONS}
+    kinds = ("asi-published",) if on_cpu else ("asi-published", "asi")
+    with ThreadPoolExecutor() as pool:
+        runs = list(pool.map(partial(_begin, on_cpu=on_cpu), kinds))
+    many = MANY // 16 if on_cpu else MANY
+    comparisons = [one for run in runs for one in (_overhead(run), _throughput(run, many))]
+    comparisons.append(_early_exit(runs[0]))
+    chosen = {name: partial(_chosen_by, runs[-1], name) for name in PRECISIONS}
     calls = [call for one in comparisons for call in (one.this, one.that)]
     with ThreadPoolExecutor() as pool:  # compiling takes longer than all that is measured
         list(pool.map(lambda call: call(), [*calls, *chosen.values()]))
-    rounds = 2 if on_cpu else 10
     lines = []
     for one in comparisons:
-        times = side_by_side({"this": one.this, "that": one.that}, rounds=rounds)
+        times = side_by_side({"this": one.this, "that": one.that}, rounds=2 if on_cpu else 10)
         lines.append(one.line(times["this"], times["that"]))
     matches = {name: call() for name, call in chosen.items()}
-    return [*lines, *_equal_matches(matches, f"{size}, after {train_steps} steps")]
+    return [*lines, *_equal_matches(matches, f"{runs[-1].size}, after {_steps(on_cpu)} steps")]
 
 
-def _overhead(learner: SkipLearner, step: Any, state: Any, size: str) -> Comparison:
+def _steps(on_cpu: bool) -> int:
+    return 10 if on_cpu else 200
+
+
+def _begin(kind: str, *, on_cpu: bool) -> Begun:
+    row = find_row(f"asi/{'room-runner' if on_cpu else 'funnel-board'}/{kind}")
+    config = dataclasses.replace(row.full.config, num_train=8, num_validation=2)
+    if on_cpu:
+        config = dataclasses.replace(config, kernels=4)
+    learner = row.make_learner(config, row.full.steps)
+    jit: Any = eqx.filter_jit
+    step = partial(jit(lambda learner, state, key: learner.step(state, key)[0]), learner)
+    state = learner.init(jr.key(0))
+    for number in range(_steps(on_cpu)):
+        state = step(state, jr.key(number))
+    late = state._replace(step=jnp.int32(row.full.steps))
+    size = (
+        f"{config.task}, {config.architecture} model with {config.kernels} kernels, batches of "
+        f"{config.batch_size}"
+    )
+    return Begun(learner, step, state, late, size)
+
+
+def _overhead(run: Begun) -> Comparison:
     """A whole step beside forward and backward passes of as many predictions."""
+    learner, step, state = run.learner, run.step, run.late
     made = step(state, jr.key(1))
     num_steps = int(made.padded_evaluations - state.padded_evaluations) // learner.batch_size
     place = int(state.step) % learner.steps_per_epoch
@@ -89,7 +112,7 @@ def _overhead(learner: SkipLearner, step: Any, state: Any, size: str) -> Compari
     def line(seconds: float, model: float) -> dict:
         rate = num_frames / seconds
         return {
-            "name": f"step with adaptive skips, {size}; {rate:.0f} true frames a second",
+            "name": f"step with adaptive skips, {run.size}; {rate:.0f} true frames a second",
             "seconds": seconds,
             "against": f"forward and backward passes of the same {num_steps} predictions alone",
             "against_seconds": model,
@@ -105,8 +128,9 @@ def _overhead(learner: SkipLearner, step: Any, state: Any, size: str) -> Compari
     )
 
 
-def _throughput(learner: SkipLearner, state: Any, size: str, many: int) -> Comparison:
+def _throughput(run: Begun, many: int) -> Comparison:
     """The model's passes inside a step beside its passes on many images at once, per image."""
+    learner, state = run.learner, run.late
     frames = learner.phases[0].train.frames
     few = as_floats(frames[: learner.batch_size, 0])
     images = as_floats(frames[jnp.arange(many) % len(frames), 0])
@@ -117,7 +141,7 @@ def _throughput(learner: SkipLearner, state: Any, size: str, many: int) -> Compa
         chained, most = seconds / (steps * len(few)), wide_seconds / many
         flops = 3 * _flops(state.model, few[0])
         return {
-            "name": f"forward and backward pass of one prediction in a chain, {size}",
+            "name": f"forward and backward pass of one prediction in a chain, {run.size}",
             "seconds": chained,
             "against": f"the same in {many} images at once: {flops / most / 1e12:.3g} TFLOP/s",
             "against_seconds": most,
@@ -133,8 +157,9 @@ def _throughput(learner: SkipLearner, state: Any, size: str, many: int) -> Compa
     )
 
 
-def _early_exit(learner: SkipLearner, state: Any, size: str) -> Comparison:
+def _early_exit(run: Begun) -> Comparison:
     """A step that is over early, with the rest left out and with the rest computed."""
+    learner, state = run.learner, run.late
     batch = learner.phases[0].train.batch(jnp.arange(learner.batch_size))
     coins = flip_coins(jr.key(0), batch.frames.shape[1] - 1, learner.batch_size)
 
@@ -159,7 +184,7 @@ def _early_exit(learner: SkipLearner, state: Any, size: str) -> Comparison:
 
     def line(seconds: float, whole_seconds: float) -> dict:
         return {
-            "name": f"gradient of an exploring step, left when all have ended, {size}",
+            "name": f"gradient of an exploring step, left when all have ended, {run.size}",
             "seconds": seconds,
             "against": f"all {batch.frames.shape[1] - 1} predictions that there could be",
             "against_seconds": whole_seconds,
@@ -170,12 +195,13 @@ def _early_exit(learner: SkipLearner, state: Any, size: str) -> Comparison:
     return Comparison(lambda: jax.block_until_ready(early(state.model)), run_whole, line)
 
 
-def _chosen_by(learner: SkipLearner, model: VideoModel, precision: str) -> list[jax.Array]:
+def _chosen_by(run: Begun, precision: str) -> list[jax.Array]:
     """Returns what a model matches whose convolutions are rounded, for every trajectory."""
-    shape: Any = learner.model
-    data, rounded = learner.phases[0].train, _rounded(model, shape, precision)
+    shape: Any = run.learner.model
+    data = run.learner.phases[0].train
+    rounded = _rounded(run.state.model, shape, precision)
     return [
-        _chosen(rounded, data.frames[item], learner.skips)[: int(data.lengths[item]) - 1]
+        _chosen(rounded, data.frames[item], run.learner.skips)[: int(data.lengths[item]) - 1]
         for item in range(len(data.lengths))
     ]
 

@@ -19,6 +19,7 @@ from recombine.experiments.hypernetworks._config import (
     TheoryConfig,
     TheorySupport,
 )
+from recombine.experiments.hypernetworks._drawn_supports import describe_codes
 from recombine.experiments.hypernetworks._hyperteacher_learner import (
     architecture_of,
     make_hyperteacher_learner,
@@ -48,7 +49,9 @@ from recombine.tasks.hyperteacher import (
     THEORY_SUPPORTS,
     Examples,
     SupportName,
+    is_connected,
     is_identifying,
+    support_rank,
     theory_masks,
 )
 
@@ -94,6 +97,15 @@ def test_supports_are_labelled_as_the_theory_predicts():
             assert row.method.endswith("good" if good else "bad")
             assert row.metric.higher_is_better == good
     assert [len(group.rows) for group in (CONTINUOUS, DISCRETE)] == [8, 10]
+
+
+@pytest.mark.parametrize("support", THEORY_SUPPORTS)
+def test_supports_that_a_seed_draws_are_described_as_those_on_the_host(support):
+    masks = theory_masks(support)
+    unused = np.zeros((2, masks.shape[1]))  # tasks that are not trained say nothing
+    found = jax.jit(describe_codes)(jnp.asarray(np.concatenate([masks, unused]), jnp.float32))
+    assert float(found["support_rank"]) == support_rank(masks)
+    assert bool(found["support_connected"]) == is_connected(masks)
 
 
 def test_main_rows_have_a_quick_variant_and_compare_with_rows_that_have_one():

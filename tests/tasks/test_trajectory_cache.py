@@ -1,10 +1,15 @@
+import ast
+import importlib
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from recombine.tasks.funnel_board import _falls
+from recombine.tasks.room_runner import _runs
 from recombine.tasks.trajectories import (
     SPLITS,
     code_version,
@@ -142,3 +147,24 @@ def test_bad_pictures_are_refused(tmp_path):
         save_animation(np.zeros((2, 4, 4, 3), np.uint8), tmp_path / "x.gif", frames_per_second=0)
     with pytest.raises(ValueError, match="`scale` must be at least 1"):
         enlarge(np.zeros((4, 4, 3), np.uint8), 0)
+
+
+@pytest.mark.parametrize("task", [_falls, _runs], ids=["funnel board", "room runner"])
+def test_the_version_of_a_generator_covers_all_of_our_code_that_it_runs(task):
+    known = {Path(file) for file in task.SOURCES}
+    for file in known:
+        for imported in _ours_that_is_imported(file):
+            assert imported in known, f"{file.name} uses {imported}"
+
+
+def _ours_that_is_imported(file):
+    """Yields the files in which the functions and constants stand that a file imports from us."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("recombine"):
+            room = importlib.import_module(node.module)
+            if room.__file__.endswith("__init__.py"):  # which re-exports
+                found = (getattr(room, name.name) for name in node.names)
+                rooms = {one.__module__ for one in found if callable(one)} - {"typing"}
+            else:
+                rooms = {node.module}
+            yield from (Path(importlib.import_module(one).__file__) for one in rooms)

@@ -41,6 +41,10 @@ Steps = Annotated[int, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 
+EPS_ROOT = 2.0**-23
+"""As published: the distance from 1 to the next number in single precision. Under the root of the
+inner optimizer, and larger where `InnerLoop.eps_root` is to even out the gradients of tasks."""
+
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class TheoryConfig:
@@ -92,6 +96,7 @@ class HyperteacherConfig:
     encoder_width: Count = 128
     inner_steps: Steps = 10
     inner_rate: Rate = 0.3
+    inner_eps_root: Rate = EPS_ROOT  # under the root of the inner optimizer
     batch_size: Count | None = None  # rows in an inner step; all of them where there is none
     outer_rate: Rate = 1e-3
     outer_decays: bool = False  # whether the rate falls to nearly nothing, along a cosine

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from recombine.experiments.hypernetworks._config import (
+    EPS_ROOT,
     Count,
     LearnerName,
     NotNegative,
@@ -27,6 +28,7 @@ class GridConfig:
     adapts_bias: bool = True  # only of a linear hypernetwork
     inner_steps: Steps = 10
     inner_rate: Rate
+    inner_eps_root: Rate = EPS_ROOT  # under the root of the inner optimizer
     batch_size: Count | None = None  # rows in an inner step; all of them where there is none
     outer_rate: Rate
     weight_decay: NotNegative = 1e-2

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from recombine.experiments.hypernetworks._drawn_supports import count_combinations, describe_codes
 from recombine.experiments.hypernetworks._grid_config import (
     GoalConfig,
     GridConfig,
@@ -28,6 +29,7 @@ from recombine.methods.hypernetworks import (
     MonolithicConfig,
     OuterLoop,
     SquaredError,
+    count_parameters,
 )
 from recombine.tasks.goal_grid import GoalGrid, make_goal_grid
 from recombine.tasks.grids import Rollout, play
@@ -112,8 +114,12 @@ class GridLearner(eqx.Module):
 
     def final(self, state: MetaTraining, key: PRNGKeyArray) -> Metrics:
         """Measures all sets, and plays."""
-        metrics = self.meta.final(state, key)
+        metrics = self.meta.final(state, key) | self._facts(state)
         names = _compared(self.meta.source)
+        if "ood" in names:  # how much worse unseen combinations are
+            learns_values = isinstance(self.meta.objective, SquaredError)
+            sign, measure = (1, "loss") if learns_values else (-1, "accuracy")
+            metrics["gap"] = sign * (metrics[f"ood_{measure}"] - metrics[f"test_{measure}"])
         tasks, _, ours, experts = self._play(state, names, self.num_played)
         for number, name in enumerate(names):
             earned, possible = jnp.sum(ours.rewards[number]), jnp.sum(experts.rewards[number])
@@ -137,13 +143,26 @@ class GridLearner(eqx.Module):
         for name in _compared(source):
             kept[f"{name}_support_losses"] = jnp.mean(found[f"{name}_support_losses"], axis=0)
         if isinstance(source, PreferenceGrid):
-            order = state.world.combinations
-            kept["masks"] = source.masks[order.tasks] & order.is_trained[:, None]
+            kept["masks"] = self._trained_masks(state)
         _, scenes, ours, experts = self._play(state, _compared(source)[-1:], 1)
         for who, rollouts in (("agent", ours), ("expert", experts)):
             rollout, scene = jax.tree.map(lambda leaf: leaf[0, 0], (rollouts, scenes))
             kept |= _film(who, source, state.world, scene, rollout)
         return kept
+
+    def _facts(self, state: MetaTraining) -> Metrics:
+        """Returns what there was to learn from, and how large the model is."""
+        facts = count_combinations(state.world.combinations)
+        facts["parameters"] = jnp.float32(count_parameters(state.model))
+        if isinstance(self.meta.source, PreferenceGrid):
+            facts |= describe_codes(self._trained_masks(state).astype(jnp.float32))
+        return facts
+
+    def _trained_masks(self, state: MetaTraining) -> Bool[Array, "masks modules"]:
+        """Returns the masks that are trained; the others have no module."""
+        source, order = self.meta.source, state.world.combinations
+        assert isinstance(source, PreferenceGrid)
+        return source.masks[order.tasks] & order.is_trained[:, None]
 
     def _play(
         self, state: MetaTraining, names: tuple[str, ...], num_tasks: int
@@ -303,6 +322,7 @@ def _make(config: GridConfig, source: Any, objective: Any) -> GridLearner:
             learning_rate=config.inner_rate,
             num_steps=config.inner_steps,
             batch_size=config.batch_size,
+            eps_root=config.inner_eps_root,  # pyright: ignore[reportArgumentType]
             keep="everything" if config.learner == "anil" else "steps",  # a head's own is little
         ),
         OuterLoop(

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from recombine.experiments.hypernetworks._config import HyperteacherConfig
+from recombine.experiments.hypernetworks._drawn_supports import count_combinations, describe_codes
 from recombine.experiments.hypernetworks._told_tasks import ToldTasks
 from recombine.methods.hypernetworks import (
     AmortisedConfig,
@@ -68,12 +69,9 @@ class HyperteacherLearner(eqx.Module):
             if not name.startswith("ood_hot") or self._is_beyond_training(name)
         }
         metrics["gap"] = metrics["test_accuracy"] - metrics["ood_accuracy"]
-        codes = self._codes(state.world)
-        metrics["support_rank"] = jnp.linalg.matrix_rank(codes).astype(jnp.float32)
-        metrics["trained_combinations"] = state.world.combinations.num_train.astype(jnp.float32)
-        metrics["unseen_combinations"] = state.world.combinations.num_held_out.astype(jnp.float32)
         metrics["parameters"] = jnp.float32(count_parameters(state.model))
-        return metrics
+        metrics |= describe_codes(self._codes(state.world))
+        return metrics | count_combinations(state.world.combinations)
 
     def inspect(self, state: MetaTraining, key: PRNGKeyArray) -> dict[str, Array]:
         """Returns which modules were trained together, and what came of adapting to tasks."""
@@ -108,6 +106,7 @@ def make_hyperteacher_learner(config: HyperteacherConfig, steps: int) -> Hyperte
         learning_rate=config.inner_rate,
         num_steps=config.inner_steps,
         batch_size=config.batch_size,
+        eps_root=config.inner_eps_root,  # pyright: ignore[reportArgumentType]
         keep="everything",  # of the few tasks in a step: computing it again would take longer
     )
     outer = OuterLoop(

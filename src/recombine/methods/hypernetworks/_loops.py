@@ -58,6 +58,11 @@ class InnerLoop(eqx.Module):
     """Of Gauss-Newton steps, as a share of the mean curvature; other optimizers have none."""
     pull: Float[Array, ""] = eqx.field(converter=_number, default=0.0)
     """Of Gauss-Newton steps too: towards the start, where nothing else says where to be."""
+    eps_root: Float[Array, ""] = eqx.field(converter=_number, default=DIFFERENTIABLE_EPS)
+    """Of adamw and adam with derivatives through their steps: added to the second moment under its
+    root. Inner gradients below its root are not brought to the size of a step. There Adam's own
+    derivative is steep, and with the published value a few tasks, where a gradient is close to
+    zero, have meta-gradients many times as long as the others; a larger one evens them out."""
     order: Order = eqx.field(static=True, default="second")
     keep: Keep = eqx.field(static=True, default="steps")
     minibatch_by: MinibatchBy = eqx.field(static=True, default="weights")
@@ -94,7 +99,7 @@ class InnerLoop(eqx.Module):
         decay = self.weight_decay if self.optimizer == "adamw" else 0.0
         # Only derivatives through a step need a constant under its root; gradients below 3e-4 are
         # then no longer brought to the size of a step, and inference ends short of a minimum.
-        root = 0.0 if self.order == "first" else DIFFERENTIABLE_EPS
+        root: Any = 0.0 if self.order == "first" else self.eps_root
         return differentiable_adamw(self.learning_rate, weight_decay=decay, eps_root=root)
 
 

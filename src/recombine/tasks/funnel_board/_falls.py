@@ -10,8 +10,17 @@ from recombine.tasks.funnel_board import _boards, _making, _physics, _segments
 from recombine.tasks.funnel_board._boards import WHOLE, Board, Size
 from recombine.tasks.funnel_board._making import BOUNCINESS, make_falls
 from recombine.tasks.funnel_board._render import draw_ball, make_scene, seen_part
-from recombine.tasks.trajectories import Split, Trajectories, code_version, keep_or_make
+from recombine.tasks.trajectories import (
+    Split,
+    Trajectories,
+    _streams,
+    code_version,
+    keep_or_make,
+)
 from recombine.tasks.trajectories._padding import draw_all, padded_index
+
+SOURCES = tuple(map(inspect.getfile, (_boards, _segments, _physics, _making, _streams)))
+"""All files of ours that decide what falls there are: kept ones are those of this code."""
 
 Variant = Literal["standard", "zero-bounce"]
 """With funnels that bounce by a hidden coin, or without bounces."""
@@ -70,11 +79,10 @@ def load_falls(
     if size != WHOLE:
         parameters |= size._asdict()
 
-    sources = [inspect.getfile(module) for module in (_boards, _segments, _physics, _making)]
     arrays = keep_or_make(
         "funnel_board",
         parameters,
-        code_version(sources),
+        code_version(SOURCES),
         lambda: make_falls(num_items, seed, split, size),
         keep=keep,
     )

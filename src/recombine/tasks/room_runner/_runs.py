@@ -10,8 +10,17 @@ from recombine.tasks.room_runner import _making, _maps, _physics, _walls
 from recombine.tasks.room_runner._making import make_runs
 from recombine.tasks.room_runner._maps import SIZE, RoomMap, middle_cells
 from recombine.tasks.room_runner._render import IMAGE_SIZE, PIXELS, draw_map, draw_runner
-from recombine.tasks.trajectories import Split, Trajectories, code_version, keep_or_make
+from recombine.tasks.trajectories import (
+    Split,
+    Trajectories,
+    _streams,
+    code_version,
+    keep_or_make,
+)
 from recombine.tasks.trajectories._padding import draw_all, padded_index
+
+SOURCES = tuple(map(inspect.getfile, (_maps, _walls, _physics, _making, _streams)))
+"""All files of ours that decide what runs there are: kept ones are those of this code."""
 
 
 class RoomRuns(NamedTuple):
@@ -71,11 +80,10 @@ def load_runs(
     if cells != SIZE:
         parameters["cells"] = cells
 
-    sources = [inspect.getfile(module) for module in (_maps, _walls, _physics, _making)]
     arrays = keep_or_make(
         "room_runner",
         parameters,
-        code_version(sources),
+        code_version(SOURCES),
         lambda: make_runs(num_items, seed, split, push_std, cells),
         keep=keep,
     )
