@@ -40,7 +40,7 @@ PUBLISHED = {
 """As `recombine.methods.hypernetworks.PUBLISHED` has them, for eight modules."""
 
 PUBLISHED_STEPS = 200_000
-STEPS, EVERY, SEEDS = 40_000, 2_000, 3
+STEPS, EVERY, SEEDS = 16_000, 2_000, 3
 TASKS = 16
 NOTE = (
     f"{STEPS:,} meta-steps of {TASKS} tasks in place of {PUBLISHED_STEPS:,} of 128; the rate "
@@ -159,6 +159,7 @@ def _shorter(config: HyperteacherConfig, note: str) -> tuple[HyperteacherConfig,
         num_tasks=TASKS,
         outer_rate=2 * config.outer_rate,
         outer_decays=True,
+        inner_eps_root=1e-3 if config.learner in HNETS else 1e-4,
         clip_tasks=1.0,  # a few tasks of sixteen are most of their mean otherwise
     )
     if config.learner == "anil":  # with so few tasks it takes no less time in 16 bits
