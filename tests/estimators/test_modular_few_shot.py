@@ -175,6 +175,32 @@ def test_other_learners_are_trained_saved_and_loaded(learner, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("learner", "settings"),
+    [
+        ("anil", {"inner_steps": 2}),
+        ("amortised", {"inner_steps": 0, "taught": False}),
+        pytest.param("amortised", {"inner_steps": 0}, marks=SLOW),
+        pytest.param("maml", {"inner_steps": 2}, marks=SLOW),
+    ],
+)
+def test_other_learners_predict_numbers_too(learner, settings):
+    tasks = sample_lines(8)
+    model = ModularFewShot(learner, predicts="numbers", **SHORT | settings | {"steps": 8})
+    model.fit(tasks)
+    assert model.classes_ is None
+    assert np.isfinite(model.history_["squared_error"]).all()
+    (x, y, asked, known), *_ = tasks
+    predictor = model.adapt(x, y)
+    answers = predictor.predict(asked)
+    assert answers.shape == known.shape
+    assert predictor.score(asked, known) == pytest.approx(r2_score(known, answers))
+    # Turned over at the mean of all targets: what is shown of a task says how to answer.
+    turned = model.adapt(x, 20 - y).predict(asked)
+    assert np.abs(turned - answers).max() > 1e-3
+    assert 5 < answers.mean() < 15  # numbers of the size of the targets, 10 in the mean
+
+
+@pytest.mark.parametrize(
     ("settings", "is_taught"),
     [
         ({"learner": "amortised"}, True),

@@ -49,6 +49,9 @@ def test_learners_have_the_published_numbers(experiment, configs, make):
         assert eqx.tree_equal(learner.meta.outer, outer)
         assert (learner.meta.num_tasks, learner.meta.num_measured) == (128, 1024)
         assert eqx.tree_equal(learner, make(config, 20))
+        other = make(dataclasses.replace(config, inner_eps_root=0.25), 10)
+        assert float(learner.meta.inner.eps_root) == 2.0**-23
+        assert float(other.meta.inner.eps_root) == 0.25
 
 
 def test_quick_goals_are_small_versions_of_the_published_rows():
@@ -237,6 +240,36 @@ def test_who_knows_only_mean_values_gives_up_at_once(terminal_nothing):
         assert (int(jnp.argmax(means)) == preference_grid.NOTHING) is not terminal_nothing
 
 
+FACTS = {  # of tiny variants: trained and unseen combinations, rank, and whether it is connected
+    "modular/preference/compositional/linear-hnet": (11, 3, 4, 1),
+    "modular/preference/noncompositional/anil": (7, 7, 3, 1),
+    "modular/preference/connected/linear-hnet": (18, 3, 6, 1),
+    "modular/preference/disconnected/deep-hnet": (12, 3, 6, 0),
+    "modular/goals/compositional/maml": (150, 50),
+    "modular/goals/noncompositional/anil": (150, 50),
+}
+
+
+@pytest.mark.parametrize("row_id", FACTS)
+def test_a_row_says_what_there_was_to_learn_from(row_id):
+    row = ROWS[row_id]
+    learner = row.make_learner(row.tiny.config, 1)
+
+    @jax.jit
+    def describe(key):
+        state = learner.init(key)
+        return learner._facts(state), state.model
+
+    found, model = describe(jr.key(0))
+    names = ["trained_combinations", "unseen_combinations", "support_rank", "support_connected"]
+    expected = dict(zip(names, FACTS[row_id], strict=False))
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(model))
+    assert {name: int(value) for name, value in found.items()} == {
+        **expected,
+        "parameters": parameters,
+    }
+
+
 # Runs and pictures.
 
 
@@ -255,7 +288,16 @@ def test_a_tiny_run_measures_and_draws_what_its_row_promises(row_id, tmp_path):
     for metric in (row.metric, *row.also):
         values = record.values(metric.name)  # of two tasks an expert may earn nothing
         assert np.isfinite(values).all() or metric.name == "ood_return", metric.name
+    facts = FACTS[row_id]
+    assert record.values("trained_combinations").tolist() == [facts[0]]
+    assert record.values("unseen_combinations").tolist() == [facts[1]]
+    assert (record.values("parameters") > 0).all()
+    measure, sign = ("loss", 1) if "preference" in row_id else ("accuracy", -1)
+    lost = record.values(f"ood_{measure}") - record.values(f"test_{measure}")
+    np.testing.assert_allclose(record.values("gap"), sign * lost, rtol=1e-5, atol=1e-7)
     if "preference" in row_id:
+        assert record.values("support_rank").tolist() == [facts[2]]
+        assert record.values("support_connected").tolist() == [facts[3]]
         constant = record.values("ood_constant_loss")
         ratio = record.values("ood_loss") / constant
         np.testing.assert_allclose(record.values("ood_relative"), ratio, rtol=1e-5)

@@ -1,6 +1,8 @@
 """The rows of modular hypernetworks: what they are made of, what they measure, what they draw."""
 
 import dataclasses
+import operator
+import shutil
 from typing import Any, get_args
 
 import equinox as eqx
@@ -26,8 +28,10 @@ from recombine.experiments.hypernetworks._hyperteacher_learner import (
     sample_hyperteacher,
 )
 from recombine.experiments.hypernetworks._making_hyperteacher_rows import (
+    EPS_ROOTS,
     PUBLISHED,
     PUBLISHED_STEPS,
+    RATE_FACTORS,
 )
 from recombine.experiments.hypernetworks._orderings import AboveEach, BelowEach, Lead
 from recombine.experiments.hypernetworks._theory_learner import (
@@ -37,12 +41,15 @@ from recombine.experiments.hypernetworks._theory_learner import (
 )
 from recombine.experiments.hypernetworks._theory_rows import CONTINUOUS, DISCRETE
 from recombine.methods.hypernetworks import (
+    AmortisedConfig,
+    EncoderConfig,
     ExperimentName,
     HyperNetworkConfig,
     InnerLoop,
     LearnerName as KnownLearner,
     MonolithicConfig,
     SoftLabels,
+    TaskEmbedding,
     published_settings,
 )
 from recombine.tasks.hyperteacher import (
@@ -54,6 +61,7 @@ from recombine.tasks.hyperteacher import (
     support_rank,
     theory_masks,
 )
+from recombine.training import Checkpoints, fit
 
 MAIN = ("theory/continuous", "theory/discrete", "compositional", "noncompositional")
 
@@ -76,11 +84,13 @@ def test_full_rows_have_the_published_settings_but_for_what_is_shorter(learner):
         "hyperteacher", learner, num_inputs=16, num_outputs=8
     )
     assert made.architecture == architecture
-    rate = 2 * outer.learning_rate  # where the cosine starts: its mean is the published one
+    rate = RATE_FACTORS[learner] * outer.learning_rate  # where the cosine starts
     outer = dataclasses.replace(
         outer, learning_rate=rate, decay_steps=row.full.steps, clip_tasks=1.0
     )
-    inner = dataclasses.replace(inner, keep="everything")  # which changes time alone
+    inner = dataclasses.replace(
+        inner, keep="everything", eps_root=EPS_ROOTS[learner]
+    )  # the first changes time alone
     for ours, published in ((made.inner, inner), (made.outer, outer)):
         assert jax.tree.structure(ours) == jax.tree.structure(published)
         assert jax.tree.leaves(ours) == jax.tree.leaves(published)
@@ -88,6 +98,18 @@ def test_full_rows_have_the_published_settings_but_for_what_is_shorter(learner):
     assert made.source.num_combinations == 1296
     assert f"{row.full.steps:,}" in row.full.note  # what is shorter is said
     assert f"{PUBLISHED_STEPS:,}" in row.full.note
+    assert ("twice" in row.full.note) == (RATE_FACTORS[learner] == 2)
+    assert f"{EPS_ROOTS[learner]:g} under the root" in row.full.note
+
+
+def test_the_constant_under_a_root_is_the_published_one_unless_a_row_says_otherwise():
+    published = HyperteacherConfig()
+    for config, expected in (
+        (published, 2.0**-23),
+        (dataclasses.replace(published, inner_eps_root=0.25), 0.25),
+    ):
+        inner = make_hyperteacher_learner(config, 1).meta.inner
+        assert float(inner.eps_root) == expected
 
 
 def test_supports_are_labelled_as_the_theory_predicts():
@@ -268,48 +290,104 @@ def test_its_final_measures_say_the_same():
 
 
 ADAPTED: dict[str, Any] = {"num_inputs": 3, "num_outputs": 2, "width": 4, "num_hidden": 2}
+LINEAR = HyperNetworkConfig(num_templates=3, **ADAPTED)
+DEEP = dataclasses.replace(LINEAR, bank="deep", trunk=(3,), adapts_bias=False)
+ENCODER = EncoderConfig(width=4, num_layers=1)
+EMBEDDING = {".input": 3, ".hidden": 3, ".output": 3}
+HEAD = {".weight": 4 * 2, ".bias": 2}
+BODY = {
+    ".body.layers[0].weight": 3 * 4,
+    ".body.layers[0].bias": 4,
+    ".body.layers[1].weight": 4 * 4,
+    ".body.layers[1].bias": 4,
+}
+NETWORK = {**BODY, **{f".head{name}": size for name, size in HEAD.items()}}
+
+
+def named_leaves(tree):
+    """The arrays of a tree by their names."""
+    named = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in named}
+
+
+def names_of_moved(before, after):
+    assert before.keys() == after.keys()
+    return {name for name in before if (before[name] != after[name]).any()}
 
 
 @pytest.mark.parametrize(
-    "architecture",
+    ("architecture", "place", "own"),
     [
-        pytest.param(HyperNetworkConfig(num_templates=3, **ADAPTED), marks=pytest.mark.slow),
-        MonolithicConfig(**ADAPTED),
-        pytest.param(MonolithicConfig(adapts="everything", **ADAPTED), marks=pytest.mark.slow),
+        (LINEAR, "embedding", {**EMBEDDING, ".bias": 2}),
+        (DEEP, "embedding", EMBEDDING),
+        (MonolithicConfig(**ADAPTED), "network.head", HEAD),
+        (MonolithicConfig(adapts="everything", **ADAPTED), "network", NETWORK),
+        (AmortisedConfig(LINEAR, ENCODER), "hypernetwork.embedding", {**EMBEDDING, ".bias": 2}),
     ],
-    ids=["hypernetwork", "anil", "maml"],
+    ids=["linear", "deep", "anil", "maml", "amortised"],
 )
-def test_a_task_changes_its_own_parameters_and_no_others(architecture):
+def test_a_task_changes_its_own_parameters_and_no_others(
+    architecture, place, own, quick_compilation
+):
     config = HyperteacherConfig(num_inputs=3, num_outputs=2, num_modules=2, max_active=1)
     learner = make_hyperteacher_learner(config, 1).meta
     learner = dataclasses.replace(
         learner, architecture=architecture, inner=InnerLoop(learning_rate=0.02)
     )
     inputs = jr.normal(jr.key(1), (5, 3))
-    targets = jax.nn.softmax(jr.normal(jr.key(2), (5, 2)))
-    support = Examples(inputs, targets)
+    targets, others = jax.nn.softmax(jr.normal(jr.key(2), (2, 5, 2)))
+
+    def without_bias(task):  # which starts at zero for every task, and is no one's but the task's
+        return task._replace(bias=None) if isinstance(task, TaskEmbedding) else task
 
     @eqx.filter_jit
-    def run(key):
-        model = architecture.make(key=key)
-        return (
-            model,
-            model.start(inputs, targets, None, key=key),
-            learner.adapt(model, support, key),
-        )
+    def adapt(model, targets):
+        start = model.start(inputs, targets, None, key=jr.key(3))
+        found = learner.adapt(model, Examples(inputs, targets), jr.key(4)).params
+        # The model as it would be if what the task has learned were everybody's.
+        moved = eqx.tree_at(operator.attrgetter(place), model, without_bias(found))
+        outputs = [m.predict(t, m.read(inputs)) for m, t in ((model, start), (moved, found))]
+        losses = [SoftLabels().loss(output, targets, None) for output in outputs]
+        return start, found, moved, losses, model.predict(found, model.read(inputs)) - outputs[1]
 
-    model, start, adapted = run(jr.key(0))
-    moved = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), start, adapted.params)
-    assert all(jax.tree.leaves(moved))  # everything that is the task's own
-    before, after = (
-        SoftLabels().loss(model.predict(task, model.read(inputs)), targets, None)
-        for task in (start, adapted.params)
-    )
+    model = eqx.filter_jit(architecture.make)(key=jr.key(0))
+    shared = named_leaves(model)
+    start, found, moved, (before, after), difference = adapt(model, targets)
+    adapt(model, others)
+    again = adapt(model, targets)
+    assert eqx.tree_equal(found, again[1])  # one task leaves no trace for the next
+    assert not names_of_moved(shared, named_leaves(model))
+    assert {name: leaf.size for name, leaf in named_leaves(start).items()} == own
+    assert names_of_moved(named_leaves(start), named_leaves(found)) == set(own)
+    in_model = {f".{place}{name}" for name in named_leaves(without_bias(found))}
+    assert names_of_moved(shared, named_leaves(moved)) == in_model
+    assert not difference.any()  # and with those leaves the model does what the task does
     assert after < before
-    own = sum(leaf.size for leaf in jax.tree.leaves(start))
-    shared = sum(leaf.size for leaf in jax.tree.leaves(model))
-    expected = {"HyperNetwork": 3 * 3 + 2, "Anil": 4 * 2 + 2, "Maml": shared}
-    assert own == expected[type(model).__name__]
+
+
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path, quick_compilation):
+    tiny = find_row("modular/hyperteacher/compositional/linear-hnet").tiny.config
+    config = dataclasses.replace(tiny, num_modules=2, outer_decays=True)
+    learner = make_hyperteacher_learner(config, 4).meta
+    learner = dataclasses.replace(learner, watched=("test",), decodes=None)  # to compile less
+
+    def run(name):
+        checkpoints = Checkpoints(tmp_path / name, every_seconds=0)
+        return fit(learner, steps=4, eval_every=2, checkpoints=checkpoints, progress=False)
+
+    whole = run("whole")
+    shutil.copytree(tmp_path / "whole" / "2", tmp_path / "stopped" / "2")  # after two steps
+    resumed = run("stopped")
+    assert (tmp_path / "stopped" / "4").exists()
+    assert resumed.history.steps == whole.history.steps == [0, 2, 4]
+    assert eqx.tree_equal(resumed.state, whole.state)
+    for ours, theirs in (
+        (resumed.history.curves(), whole.history.curves()),
+        (resumed.final, whole.final),
+    ):
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
 
 # --- pictures ----------------------------------------------------------------------------------

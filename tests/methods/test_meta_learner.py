@@ -1,7 +1,10 @@
 """Meta-learning: gradients through adaptation, what is adapted, and when it runs away."""
 
+import collections
 import dataclasses
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,10 +13,12 @@ import jax.random as jr
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
-from recombine.methods.adaptation import adapt, differentiable_adamw
+from recombine.methods.adaptation import adapt
 from recombine.methods.hypernetworks import (
     AmortisedConfig,
+    Anil,
     EncoderConfig,
     HyperNetworkConfig,
     InnerLoop,
@@ -22,9 +27,12 @@ from recombine.methods.hypernetworks import (
     MonolithicConfig,
     Network,
     OuterLoop,
+    SoftLabels,
     SquaredError,
     draw_weights,
 )
+from recombine.tasks.goal_grid import make_goal_grid
+from recombine.tasks.hyperteacher import make_hyperteacher
 from recombine.training import NonFiniteError, fit
 
 
@@ -184,6 +192,75 @@ def test_measures_are_of_the_same_tasks_every_time():
     assert seen["decoded"].shape == (2,)
 
 
+class Recorded(eqx.Module):
+    """A source that tells of every set that is drawn from it; training has no name."""
+
+    source: Any
+    tell: Callable = eqx.field(static=True)
+
+    @property
+    def sets(self):
+        return self.source.sets
+
+    def begin(self, key):
+        return self.source.begin(key)
+
+    def sample(self, world, key, num_tasks):
+        return self._told("", self.source.sample(world, key, num_tasks))
+
+    def sample_set(self, world, name, key, num_tasks):
+        return self._told(name, self.source.sample_set(world, name, key, num_tasks))
+
+    def _told(self, name, tasks):
+        both = jnp.concatenate([tasks.support.inputs, tasks.query.inputs], axis=1)
+        jax.debug.callback(functools.partial(self.tell, name), both)
+        return tasks
+
+
+@pytest.mark.parametrize(
+    ("make", "rows"),
+    [
+        (lambda: make_hyperteacher(num_modules=2, num_support=3, num_query=2, width=3), [0, 3]),
+        (  # of a demonstration, its first row: that shows the whole scene
+            lambda: make_goal_grid(num_mazes=5, size=5, nearest_start=4, num_steps=17),
+            [0, 17],
+        ),
+    ],
+    ids=["hyperteacher", "goal grid"],
+)
+def test_what_is_measured_is_the_same_every_time_and_never_trained(make, rows):
+    drawn = collections.defaultdict(list)
+    source = make()
+    sizes = {"num_inputs": source.num_inputs, "num_outputs": source.num_outputs}
+    learner = MetaLearner(
+        Recorded(source, lambda name, inputs: drawn[name].append(np.asarray(inputs))),
+        MonolithicConfig(width=2, num_hidden=1, adapts="everything", **sizes),
+        SoftLabels(),
+        InnerLoop(num_steps=0),
+        num_tasks=8,
+        num_measured=8,
+        watched=("test",),
+    )
+    fit(learner, steps=4, eval_every=2, progress=False)
+    jax.effects_barrier()
+
+    def seen(tasks):
+        return {row.tobytes() for task in tasks for row in task[rows]}
+
+    trained = [seen(tasks) for tasks in drawn.pop("")]
+    assert len(trained) == 4
+    assert len(set.union(*trained)) == 4 * 8 * len(rows)  # and no step repeats another
+    assert {"valid", "test", "ood"} <= set(drawn)
+    measured = {}
+    for name, times in drawn.items():
+        assert len(times) == (4 if name == "test" else 1)  # three times, and in the end
+        for tasks in times:
+            np.testing.assert_array_equal(tasks, times[0])
+        measured[name] = seen(times[0])
+        assert not measured[name] & set.union(*trained), name
+    assert not measured["valid"] & measured["test"]  # of the same combinations, yet others
+
+
 def begin(name, **changes):
     """A learner, a model and a task, made in one program."""
     learner = learner_of(name, **changes)
@@ -207,7 +284,7 @@ def scaled(rows):
     return rows / jnp.sqrt(jnp.mean(jnp.square(rows), axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", ["linear", slow("anil"), "maml", slow("deep"), slow("amortised")])
+@pytest.mark.parametrize("name", ["linear", "deep", "anil", "maml", slow("amortised")])
 def test_meta_gradients_agree_with_finite_differences(name, monkeypatch):
     # The scale of an embedding is a constant to derivatives, by design; here it is not.
     monkeypatch.setattr("recombine.methods.hypernetworks._hypernetwork.normalize_embedding", scaled)
@@ -231,44 +308,67 @@ def test_meta_gradients_agree_with_finite_differences(name, monkeypatch):
         np.testing.assert_allclose(measured, along(0.0)[1], rtol=2e-5)
 
 
-@pytest.mark.slow
-def test_first_order_is_another_gradient_of_the_same_loss():
-    learner, model, task = begin("linear")
-    first = dataclasses.replace(learner, inner=dataclasses.replace(learner.inner, order="first"))
-    second = jax.jit(jax.value_and_grad(lambda m: query_loss(learner, m, task)))(model)
-    other = jax.jit(jax.value_and_grad(lambda m: query_loss(first, m, task)))(model)
-    np.testing.assert_allclose(second[0], other[0], rtol=1e-5)
-    bank, other_bank = (found[1].input_bank.modules for found in (second, other))
-    assert not np.allclose(bank, other_bank, rtol=1e-2)
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("linear", "adamw"),
+        *(pytest.param(name, "sgd", marks=pytest.mark.slow) for name in ("deep", "anil", "maml")),
+    ],
+)
+def test_first_order_is_another_gradient_of_the_same_loss(name, optimizer):
+    inner = dataclasses.replace(INNER.get(name, InnerLoop(num_steps=2)), optimizer=optimizer)
+    learner, model, task = begin(name, inner=inner)
+    first = dataclasses.replace(learner, inner=dataclasses.replace(inner, order="first"))
+
+    @jax.jit
+    def both(model):
+        found = [
+            jax.value_and_grad(lambda m, one=one: query_loss(one, m, task))(model)
+            for one in (learner, first)
+        ]
+        return [(value, ravel_pytree(grads)[0]) for value, grads in found]
+
+    (value, second), (same, other) = both(model)
+    np.testing.assert_allclose(value, same, rtol=1e-5)
+    difference = float(jnp.linalg.norm(second - other) / jnp.linalg.norm(second))
+    assert difference > 0.01
 
 
-@pytest.mark.slow
 def test_anil_with_features_read_once_equals_adapting_the_head_of_a_network():
-    learner, model, task = begin("anil")
-    support, loop = task.support, learner.inner
-    _, batch_key = jr.split(jr.key(3))
-    weights = draw_weights(batch_key, loop.num_steps, loop.batch_size, support)
-    head_only = eqx.tree_at(
-        lambda n: n.head, jax.tree.map(lambda _: False, model.network), replace=True
-    )
+    with jax.enable_x64(True):  # Adam's derivative is steep where an inner gradient is small
+        learner, model, task = begin("anil")
+        support, loop = task.support, learner.inner
+        _, batch_key = jr.split(jr.key(3))
+        weights = draw_weights(batch_key, loop.num_steps, loop.batch_size, support)
+        assert weights.shape == (2, 6)  # the same minibatches for both
+        head_only = eqx.tree_at(
+            lambda n: n.head, jax.tree.map(lambda _: False, model.network), replace=True
+        )
 
-    def naive(network: Network):
-        def loss(network, row_weights):
-            return SquaredError().loss(network(support.inputs), support.targets, row_weights)
+        def naive(network: Network):
+            def loss(network, row_weights):
+                return SquaredError().loss(network(support.inputs), support.targets, row_weights)
 
-        optimizer = differentiable_adamw(loop.learning_rate, weight_decay=loop.weight_decay)
-        found = adapt(loss, network, optimizer, batches=weights, adapts=head_only).params
-        return SquaredError().loss(found(task.query.inputs), task.query.targets, None), found
+            optimizer = loop.transformation()
+            found = adapt(loss, network, optimizer, batches=weights, adapts=head_only).params
+            return SquaredError().loss(found(task.query.inputs), task.query.targets, None), found
 
-    def cached(model):
-        return query_loss(learner, model, task), learner.adapt(model, support, jr.key(3)).params
+        def cached(network: Network):
+            model = Anil(network)
+            value = query_loss(learner, model, task)
+            return value, learner.adapt(model, support, jr.key(3)).params
 
-    (value, whole), grads = jax.jit(jax.value_and_grad(naive, has_aux=True))(model.network)
-    (same, head), read_once = jax.jit(jax.value_and_grad(cached, has_aux=True))(model)
+        @jax.jit
+        def both(network):
+            return [jax.value_and_grad(f, has_aux=True)(network) for f in (naive, cached)]
+
+        ((value, whole), grads), ((same, head), read_once) = both(model.network)
+    assert value.dtype == jnp.float64
     np.testing.assert_allclose(same, value, rtol=1e-5)
-    for found, expected in ((head, whole.head), (read_once.network, grads)):
+    for found, expected in ((head, whole.head), (read_once, grads)):
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+            assert np.abs(b).max() > 0
+            np.testing.assert_allclose(a, b, rtol=1e-10)
     assert eqx.tree_equal(whole.body, model.network.body)
 
 
@@ -360,6 +460,57 @@ def test_rates_are_values_not_programs():
     assert rates[0] == pytest.approx(1e-3, rel=1e-4)
     assert rates[-1] == pytest.approx(1e-6, rel=1e-2)
     assert isinstance(transform, optax.GradientTransformation)
+
+
+GRADIENTS = np.array([1e-6, -1e-4, 1e-3, -3e-2, 0.2, -1.0, 5.0])  # of tasks, none of them zero
+
+
+def inner_step(by, **settings):
+    """One inner step where the inner gradient is `by`, and the derivative of where it ends."""
+    inner = InnerLoop(learning_rate=0.25, weight_decay=0.0, num_steps=1, **settings)
+
+    def end(by):
+        start = jnp.zeros_like(by)
+        steps = inner.transformation()
+        return adapt(lambda x, _: by * x, start, steps, num_steps=1, order=inner.order).params
+
+    return [np.asarray(found) for found in jax.jit(jax.vmap(jax.value_and_grad(end)))(by)]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
+@pytest.mark.parametrize("eps_root", [2.0**-23, 2.0**-10])
+def test_a_step_and_its_derivative_by_hand(optimizer, eps_root):
+    with jax.enable_x64(True):
+        moved, slopes = inner_step(GRADIENTS, optimizer=optimizer, eps_root=eps_root)
+    root = np.sqrt(GRADIENTS**2 + eps_root)
+    np.testing.assert_allclose(moved, -0.25 * GRADIENTS / (root + 1e-8), rtol=1e-6)
+    by_hand = (root + 1e-8 - GRADIENTS**2 / root) / (root + 1e-8) ** 2
+    np.testing.assert_allclose(slopes, -0.25 * by_hand, rtol=1e-5)
+
+
+def test_a_larger_constant_under_the_root_evens_out_derivatives_and_leaves_large_steps():
+    with jax.enable_x64(True):
+        small, large = (inner_step(GRADIENTS, eps_root=2.0**-number) for number in (23, 10))
+    is_large = np.abs(GRADIENTS) > 5 * 2.0**-5  # several times the larger root
+    assert is_large.sum() == 3
+    np.testing.assert_allclose(large[0][is_large], small[0][is_large], rtol=0.02)
+    # Where a gradient is close to zero the derivative is the rate over the root.
+    steepest, flatter = (np.abs(slopes).max() for _, slopes in (small, large))
+    assert steepest == pytest.approx(0.25 * 2**11.5, rel=1e-3)
+    assert flatter == pytest.approx(0.25 * 2**5, rel=1e-3)
+
+
+def test_first_order_steps_and_plain_descent_have_no_constant_under_a_root():
+    sizes = np.abs(GRADIENTS) + 1e-8
+    with jax.enable_x64(True):
+        for settings, expected in (
+            ({"order": "first"}, -0.25 * GRADIENTS / sizes),
+            ({"order": "first", "optimizer": "adam"}, -0.25 * GRADIENTS / sizes),
+            ({"optimizer": "sgd"}, -0.25 * GRADIENTS),
+        ):
+            for eps_root in (2.0**-23, 1.0):
+                moved, _ = inner_step(GRADIENTS, eps_root=eps_root, **settings)
+                np.testing.assert_allclose(moved, expected, rtol=1e-6)
 
 
 def test_bad_sources_are_refused_with_what_to_do():

@@ -72,6 +72,13 @@ def test_chunks_change_neither_matches_nor_gradients_with_seeds_side_by_side():
         check_same(ours, graded(*own, skips=Skips(1, 3)), chunk=3)
 
 
+def test_a_rollout_that_ends_early_has_the_numbers_of_one_at_full_length():
+    early = graded(MODEL, skips=Skips(1, 3))
+    whole = graded(MODEL, skips=Skips(1, 3), chunk=11)
+    check_same(whole, early, chunk=11)
+    assert int(early[1].num_calls) < int(whole[1].num_calls) == 3 * 11
+
+
 @pytest.mark.parametrize("skips", [Skips(1, 3), Skips(2, 2)])
 def test_one_trajectory_after_the_other_has_the_numbers_of_all_at_once(skips):
     alone = graded(MODEL, skips=skips, lanes=1)

@@ -260,6 +260,28 @@ def test_with_truth_the_gradient_is_that_of_single_steps(images):
     np.testing.assert_allclose(ours, jax.jit(jax.grad(single_steps))(WEIGHTS), atol=1e-5)
 
 
+@pytest.mark.parametrize("exploration", [0.0, 0.4])
+def test_with_truth_the_gradient_of_adaptive_skips_is_that_of_single_steps(images, exploration):
+    batch, coins = images
+    settings = {"truth": 1.0, "exploration": exploration}
+    ours, (_, rollout) = gradient(batch, coins, **settings), scanned(batch, coins, **settings)
+    pairs = []
+    for item in range(3):
+        ends = rollout.matched[: int(rollout.num_predictions[item]), item].tolist()
+        pairs += [(item, *pair) for pair in zip([0, *ends], ends, strict=False)]
+    assert {end - start for _, start, end in pairs} == {1, 2, 3}
+
+    def single_steps(weights):
+        model, loss = tiny_model(weights), BinaryCrossEntropy()
+        losses = [
+            loss(model(as_floats(batch.frames[item, start])), as_floats(batch.frames[item, end]))
+            for item, start, end in pairs
+        ]
+        return jnp.mean(jnp.stack(losses))
+
+    np.testing.assert_allclose(ours, jax.jit(jax.grad(single_steps))(WEIGHTS), atol=1e-5)
+
+
 def test_without_truth_gradients_flow_through_predictions(images):
     batch, coins = images
     _, rollout = scanned(batch, coins, truth=0.0)

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from recombine.tasks import funnel_board as fb
+from recombine.tasks.funnel_board import _physics
+
+VARIANTS = {"standard": fb.STANDARD, "zero-bounce": fb.ZERO_BOUNCE}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -22,6 +25,18 @@ def falls():
 def few(falls):
     """The first of the falls, drawn; made again alone, they are the same."""
     return fb.render(fb.load_falls(4, seed=2, keep=False))
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def played(request):
+    """The falls of either variant, which are on the same boards, and how things bounce there."""
+    return fb.load_falls(60, seed=2, variant=request.param), VARIANTS[request.param]
+
+
+def first(falls, number):
+    """The first of some falls."""
+    kept = jax.tree.map(lambda leaf: leaf[:number], falls._replace(size=None))
+    return kept._replace(size=falls.size)
 
 
 def test_boards_are_as_described(falls):
@@ -48,9 +63,8 @@ def test_a_funnel_is_as_wide_as_the_pitch_and_open_below():
     assert (np.diff(line, axis=0) > 0).all()
 
 
-@pytest.mark.parametrize("variant", ["standard", "zero-bounce"])
-def test_every_ball_lands_on_exactly_one_platform(variant):
-    falls = fb.load_falls(60, seed=2, variant=variant)
+def test_every_ball_lands_on_exactly_one_platform(played):
+    falls, _ = played
     for item, length in enumerate(falls.lengths):
         assert length <= 251
         x, y = falls.positions[item, :length].T
@@ -63,9 +77,41 @@ def test_every_ball_lands_on_exactly_one_platform(variant):
         assert np.argmin(np.abs(centers - x[-1])) == falls.labels[item]
 
 
-def test_no_ball_enters_a_wall(falls):
+def seconds_since_the_ground(y, speed):
+    """Of a ball that lies there, or was thrown up from it."""
+    return (np.sqrt(speed**2 + 20 * max(y + 10.5, 0)) - speed) / 10
+
+
+def test_every_ball_comes_to_the_ground_once_and_its_fall_ends_there(played):
+    falls, _ = played
+    for item, length in enumerate(falls.lengths):
+        y, speed = falls.positions[item, :length, 1], falls.velocities[item, :length, 1]
+        assert (y[:-1] > -10.5).all()
+        # Without a ground the ball would be below it in the last frame.
+        assert y[-2] + 0.1 * speed[-2] - 5 * 0.1**2 < -10.49
+        # There it lies then, or is a little higher because it bounced since the frame before.
+        assert 0 <= seconds_since_the_ground(y[-1], speed[-1]) < 0.1
+
+
+def test_between_the_frames_no_ball_comes_to_the_ground_either(played, monkeypatch):
+    falls, bounciness = played
+    boards = [falls.board_of(item) for item in range(8)]
+    monkeypatch.setattr(_physics, "STEPS_PER_FRAME", 1)
+    every = fb.simulate(boards, bounciness)
+    for item in range(8):
+        steps, frames = every.lengths[item] - 1, falls.lengths[item]
+        assert steps <= 750
+        assert frames == -(-steps // 3) + 1
+        path, last_speed = every.positions[item, : steps + 1], every.velocities[item, steps, 1]
+        assert path[::3].tobytes() == falls.positions[item, : steps // 3 + 1].tobytes()
+        assert (path[:-1, 1] > -10.5).all()
+        assert 0 <= seconds_since_the_ground(path[-1, 1], last_speed) < 1 / 30
+
+
+def test_no_ball_enters_a_wall(played):
+    falls, bounciness = played
     boards = [falls.board_of(item) for item in range(20)]
-    for things in fb.make_things(boards, fb.STANDARD):
+    for things in fb.make_things(boards, bounciness):
         for item in range(20):
             path = falls.positions[item, : falls.lengths[item], None]
             segments = things.segments[item].reshape(-1, 4)
@@ -108,12 +154,15 @@ def is_cyan(frames):
     return (green - red > 40) & (blue - red > 40)
 
 
-def test_the_trace_is_where_the_ball_was(falls, few):
-    assert few.frames.shape[2:] == fb.IMAGE_SHAPE == (126, 75, 3)
-    above = few.frames[:, :, :124]  # the platforms have colours of their own
+def test_the_trace_is_where_the_ball_was(played):
+    falls = first(played[0], 4)
+    drawn = fb.render(falls)
+    assert drawn.frames.shape[2:] == fb.IMAGE_SHAPE == (126, 75, 3)
+    above = drawn.frames[:, :, :124]  # the platforms have colours of their own
     assert not is_cyan(above[:, 0]).any()
     for item in range(4):
-        for time in range(1, int(few.lengths[item])):
+        assert is_cyan(above[item]).any()
+        for time in range(1, int(drawn.lengths[item])):
             rows, columns = np.nonzero(is_cyan(above[item, time]))
             x, y = falls.positions[item, time - 1]
             assert (np.hypot(rows + 0.5 - 6 * (10 - y), columns + 0.5 - 6 * (x + 6.25)) < 2.3).all()
@@ -138,15 +187,37 @@ def test_the_ball_lies_beneath_what_stands(falls):
 
 
 def test_items_do_not_depend_on_what_else_is_asked_for(falls, few):
-    assert few.lengths.tolist() == falls.lengths[:4].tolist()
+    among_others = fb.render(first(falls, 4))
+    assert few.lengths.tolist() == among_others.lengths.tolist()
+    assert few.frames.tobytes() == among_others.frames.tobytes()
     other = fb.load_falls(2, seed=2, split="validation", keep=False)
     assert other.boards.slider_angle[0].tolist() != falls.boards.slider_angle[0].tolist()
 
 
+def digests_of(drawn):
+    many = zip(drawn.frames[:3], drawn.lengths[:3], strict=True)
+    return [hashlib.sha256(frames[:length]).hexdigest()[:12] for frames, length in many]
+
+
 def test_the_bytes_never_change(few):
     """A change of the generator must be meant: published numbers depend on it."""
-    digests = [hashlib.sha256(few.frames[i, : few.lengths[i]]).hexdigest()[:12] for i in range(3)]
-    assert digests == ["7851a748f8da", "58941144f41f", "a71ccdc1e959"]
+    assert digests_of(few) == ["7851a748f8da", "58941144f41f", "a71ccdc1e959"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "digests"),
+    [
+        ({"variant": "zero-bounce"}, ["d3511807b63a", "043920b4d95d", "b5423cc82cc8"]),
+        ({"size": fb.Size(2, 3)}, ["3afb42c56c8b", "dd0c4e92ac14", "5dcfa8c84359"]),
+        (
+            {"variant": "zero-bounce", "size": fb.Size(2, 3)},
+            ["92e2aa863470", "8907d83f3064", "ba881da08d7e"],
+        ),
+    ],
+    ids=["zero-bounce", "small", "small, zero-bounce"],
+)
+def test_the_bytes_of_other_games_never_change(settings, digests):
+    assert digests_of(fb.render(fb.load_falls(3, seed=2, keep=False, **settings))) == digests
 
 
 def read(reader, frames, length):
@@ -159,14 +230,19 @@ def read(reader, frames, length):
     return reader.probabilities(total), reader.probabilities(last), is_present
 
 
-def test_the_reader_tells_the_platform_from_true_frames(few):
-    reader = fb.PlatformReader()
-    probabilities, last, is_present = jax.jit(jax.vmap(lambda f, n: read(reader, f, n)))(
-        few.frames, few.lengths
-    )
-    assert float(probabilities[np.arange(4), few.labels].min()) > 0.999
-    assert float(last[np.arange(4), few.labels].min()) > 0.99
+def test_the_reader_tells_the_platform_from_true_frames(played):
+    drawn = fb.render(first(played[0], 12))
+    probabilities, last, is_present = jax.jit(
+        jax.vmap(lambda f, n: read(fb.PlatformReader(), f, n))
+    )(drawn.frames, drawn.lengths)
+    assert probabilities.argmax(axis=1).tolist() == drawn.labels.tolist()
+    assert float(probabilities[np.arange(12), drawn.labels].min()) > 0.999
+    assert float(last[np.arange(12), drawn.labels].min()) > 0.99
     assert bool(is_present.all())
+
+
+def test_the_reader_of_platforms_tells_nothing_without_a_ball(few):
+    reader = fb.PlatformReader()
     np.testing.assert_allclose(reader.probabilities(jnp.zeros(5)), np.full(5, 0.2), rtol=1e-6)
     empty = jnp.asarray(few.frames[0, 0]).at[:20].set(255) / 255.0  # the ball is taken away
     assert not bool(reader.is_present(empty))

@@ -20,6 +20,7 @@ from recombine.tasks.goal_grid import (
     GoalState,
     GoalTask,
     draw_goal_split,
+    expert_actions,
     make_goal_grid,
     make_goal_split,
     make_maze,
@@ -184,6 +185,24 @@ def test_splits_have_the_published_sizes():
     assert len(train) == 64
 
 
+@pytest.mark.parametrize(
+    ("support", "settings"),
+    [
+        ("non-compositional", {}),
+        *(("at-most", {"max_active": number}) for number in (1, 2, 3)),
+    ],
+)
+def test_no_task_is_both_trained_and_held_out(support, settings):
+    train, held_out = (set(part.tolist()) for part in make_goal_split(support, **settings))
+    assert train
+    assert held_out
+    assert not train & held_out
+    assert train | held_out == set(range(NUM_TASKS))
+    order = make_goal_grid(support, num_mazes=5, **settings).order
+    assert set(order.train.tolist()) == train
+    assert set(order.held_out.tolist()) == held_out
+
+
 @pytest.mark.parametrize("num_held_out", [50, 180])
 def test_random_splits_show_every_value_of_every_factor(num_held_out):
     draw = jax.jit(jax.vmap(lambda key: draw_goal_split(key, num_held_out)))
@@ -318,6 +337,37 @@ def test_demonstrations_take_a_shortest_way_and_interact_at_its_end(started, sou
     assert 0.0 < several < 0.15
 
 
+def starts_of(part):
+    """What is seen first in every demonstration: goal, distractors, maze and agent."""
+    return [rows[0].tobytes() for rows in np.asarray(part.inputs)]
+
+
+def test_the_expert_reaches_every_goal_from_every_cell_by_a_shortest_way(world):
+    """One maze, all pairs: nobody takes more steps than breadth-first search does."""
+
+    def expert(goal, cell):
+        return expert_actions(world.mazes, scene_by_hand(goal=goal), cell)[0]
+
+    every = jnp.arange(SIZE**2)
+    table = jax.jit(jax.vmap(jax.vmap(expert, in_axes=(None, 0)), in_axes=(0, None)))(every, every)
+    walls = np.asarray(world.mazes.walls[2])  # the maze of the scene
+    table, moves, distances = np.asarray(table), neighbor_cells(walls), slow_distances(walls)
+    free = np.flatnonzero(~walls)
+    goals, cells = (pairs.ravel() for pairs in np.meshgrid(free, free, indexing="ij"))
+    left = distances[goals, cells]
+    assert len(goals) > 70**2
+    assert left.max() < SIZE**2  # every goal can be reached
+    for _ in range(left.max()):
+        actions = table[goals, cells]
+        np.testing.assert_array_equal(actions >= 4, left == 0)  # interacts there and nowhere else
+        after = moves[cells, np.minimum(actions, 3)]
+        cells = np.where(left == 0, cells, after)
+        left = np.maximum(left - 1, 0)
+        np.testing.assert_array_equal(distances[goals, cells], left)  # each step is one nearer
+    np.testing.assert_array_equal(cells, goals)
+    np.testing.assert_array_equal(table[goals, cells], 5)  # the scene's interaction is the second
+
+
 def test_tasks_are_one_demonstration_to_see_and_one_to_do(tasks, source, world):
     assert tasks.support.inputs.shape == tasks.query.inputs.shape == (60, NUM_STEPS, 847)
     assert tasks.query.targets.shape == (60, NUM_STEPS, 6)
@@ -330,6 +380,9 @@ def test_tasks_are_one_demonstration_to_see_and_one_to_do(tasks, source, world):
         assert (np.diff(weights, axis=1) <= 0).all()
     again = eqx.filter_jit(source.sample_set)(world, "valid", jr.key(2), 60)
     assert eqx.tree_equal(again, tasks)
+    shown, asked = (starts_of(part) for part in (tasks.support, tasks.query))
+    assert all(a != b for a, b in zip(shown, asked, strict=True))  # another scene of the task
+    assert len({*shown, *asked}) == 120
 
 
 def test_a_row_shows_what_its_state_shows(tasks, world):

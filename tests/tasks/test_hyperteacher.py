@@ -70,7 +70,12 @@ def test_the_two_published_supports_share_82_tasks_and_what_they_hold_out():
 def test_the_dense_split_trains_on_all_modules_at_once():
     split = make_split("dense", num_modules=4, max_active=4, num_layers=2)
     assert codes_of(split, 4, 4).all()
+    assert len(split.train) == 1
     assert len(split.held_out) == 15**2 - 1
+    assert not set(split.train) & set(split.held_out)
+    order = make_hyperteacher("dense", num_modules=4, max_active=4).order
+    assert order.train.tolist() == split.train.tolist()
+    assert order.held_out.tolist() == split.held_out.tolist()
 
 
 def test_random_splits_hold_out_a_share_of_all_tasks():

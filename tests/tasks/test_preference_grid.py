@@ -177,6 +177,10 @@ def test_values_by_hand():
 def test_nothing_is_worth_having_where_values_are_zero():
     scene, state = (jax.tree.map(lambda leaf: leaf[0], part) for part in scenes(2))
     scene = scene._replace(values=jnp.zeros(8))
+    for terminal in (False, True):
+        table = jax.jit(lambda s, t=terminal: action_values(s, terminal_nothing=t))(scene)
+        assert table.size == NUM_STATES * 5
+        assert not table.any()
     rollout, targets = jax.jit(lambda: SOURCE.demonstrate(WORLD, scene, state))()
     assert int(rollout.actions[0]) == NOTHING
     assert rollout.counts.tolist() == [True] + [False] * 7

@@ -164,6 +164,8 @@ def test_tasks_have_examples_of_their_own():
         atol=1e-6,
     )
     assert float(jnp.abs(tasks.query.inputs).max()) <= 3**0.5
+    rows = np.concatenate([tasks.support.inputs, tasks.query.inputs], axis=1).reshape(-1, 16)
+    assert len(np.unique(rows, axis=0)) == 5 * (3 + 4)  # no row is both shown and asked
     fresh = source.fresh(teacher, tasks.latent[0], jr.key(2))
     assert fresh.inputs.shape == (3, 16)
     training = jax.eval_shape(lambda key: source.sample(teacher, key, 2), jr.key(1))
