@@ -34,6 +34,23 @@ BATCH = Batch(FRAMES, jnp.array([12, 5, 9]), jr.normal(jr.key(3), (3, 3)))
 COINS = flip_coins(jr.key(5), 11, 3)
 
 
+def test_what_is_the_same_for_all_inputs_is_not_written_down_for_each():
+    class Rounded(Mixer):
+        """Has weights in 16 bits."""
+
+        def __call__(self, x, context):
+            mixed = x.astype(jnp.bfloat16) @ self.weights[0].astype(jnp.bfloat16)
+            return jax.nn.sigmoid(mixed.astype(jnp.float32) + context[None, None])
+
+    def loss(model):
+        return skip_loss(model, BATCH, COINS, skips=Skips(1, 3), truth=0.4)[0]
+
+    program = str(jax.make_jaxpr(eqx.filter_grad(loss))(Rounded(MODEL.weights)))
+    assert "bf16[3,3]" in program  # the rounded weights
+    assert "bf16[11,3,4,4,3]" in program  # what entered them, for the way back, in all eleven steps
+    assert "bf16[11,3,3]" not in program
+
+
 @eqx.filter_jit
 def graded(model, coins=COINS, batch=BATCH, *, skips, chunk=1, lanes=None, targets=None, truth=0.4):
     def loss(model):

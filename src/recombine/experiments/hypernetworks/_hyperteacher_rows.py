@@ -50,7 +50,7 @@ def _compositional(learner: str) -> Row:
         rivals = ids_of(COMPOSITIONAL, HNETS)
         claim = (
             f"{NAMES[learner]}, which has no modules, adapts worse to unseen combinations than "
-            f"hypernetworks do, and the modules cannot be read off."
+            f"hypernetworks do, and the modules cannot be read off as well."
         )
         rule = AllOf(
             (BelowEach(rivals, beyond_errors=True), BelowEach(rivals, metric=R_SQUARED.name))

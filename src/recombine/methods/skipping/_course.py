@@ -105,7 +105,10 @@ class Course(eqx.Module):
         active = self.needed(walk)
         coin: Coins = jax.tree.map(lambda rows: self._drawn(rows, walk), self.draws.coins)
         found = self._match(prediction, active, walk, coin)
-        losses = jnp.where(active, self.losses(prediction, found.frame), 0.0)
+        losses = found.losses
+        if losses is None:
+            losses = self.losses(prediction, found.frame)
+        losses = jnp.where(active, losses, 0.0)
         # An idle lane is fed the last frame: whatever the model makes of it is finite, and does
         # not count.
         is_truth = (coin.truth < self.truth) | ~active
@@ -141,9 +144,8 @@ class Course(eqx.Module):
         return Walk(items, first, until, at, frames_at(self.batch, items, at), begun)
 
     def _drawn(self, rows: Array, walk: Walk) -> Array:
-        """Returns what was drawn for the next step of every lane; -1 or 0 after the last one."""
-        blank = NOT_MATCHED if jnp.issubdtype(rows.dtype, jnp.integer) else 0
-        return rows.at[walk.steps, walk.items].get(mode="fill", fill_value=blank)
+        """Returns what was drawn for the next step of every lane; anything after the last one."""
+        return rows.at[walk.steps, walk.items].get(mode="clip")
 
     def _match(
         self, prediction: Array, active: Bool[Array, " lanes"], walk: Walk, coin: Coins
@@ -156,7 +158,7 @@ class Course(eqx.Module):
             )
         at = jnp.where(active, self._drawn(self.draws.targets, walk), walk.at)
         costs = jnp.zeros((len(at), skips.longest - skips.shortest + 1))
-        return Match(at, frames_at(batch, walk.items, at), costs)
+        return Match(at, frames_at(batch, walk.items, at), costs, None)
 
 
 def _choose(which: Bool[Array, " lanes"], yes: Array, no: Array) -> Array:

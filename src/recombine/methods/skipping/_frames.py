@@ -69,8 +69,8 @@ class BinaryCrossEntropy:
         yes, no = jnp.log(prediction + EPSILON), jnp.log(1 - prediction + EPSILON)
         # A sum of products, not a matrix product: that would be rounded on some accelerators.
         axes = tuple(range(1, frames.ndim))
-        fit = jnp.sum(frames * (yes - no)[None], axis=axes)
-        return -(fit + jnp.sum(no)) / math.prod(prediction.shape)
+        fit = jnp.sum(frames * (yes - no)[None] + no[None], axis=axes)
+        return -fit / math.prod(prediction.shape)
 
 
 BINARY_CROSS_ENTROPY = BinaryCrossEntropy()

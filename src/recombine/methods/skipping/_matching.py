@@ -28,6 +28,8 @@ class Match(NamedTuple):
     at: Int[Array, " lanes"]
     frame: Float[Array, " lanes *shape"]
     costs: Float[Array, "lanes candidates"]
+    losses: Float[Array, " lanes"] | None
+    """Of the predictions against these frames; None where nothing was compared."""
 
 
 def match(
@@ -59,6 +61,7 @@ def match(
     """
     furthest = jnp.minimum(skips.longest, batch.lengths[items] - 1 - at)
     offsets = skips.shortest + jnp.arange(skips.longest - skips.shortest + 1)
+    losses = None
     if skips.is_fixed:
         skip = jnp.full_like(at, skips.shortest)
         costs = jnp.zeros((len(at), 1))
@@ -73,8 +76,9 @@ def match(
             choices = jnp.maximum(furthest - skips.shortest + 1, 1)
             drawn = jnp.minimum(jnp.floor(coin.offset * choices).astype(at.dtype), choices - 1)
             skip = jnp.where(coin.explore < exploration, skips.shortest + drawn, skip)
+        losses = jnp.sum(jnp.where(offsets[None] == skip[:, None], costs, 0.0), axis=1)
     new = jnp.where(active, at + skip, at).astype(at.dtype)
-    return Match(new, frames_at(batch, items, new), costs)
+    return Match(new, frames_at(batch, items, new), costs, losses)
 
 
 def frames_at(

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from recombine.methods.skipping._branching import anyone
+from recombine.methods.skipping._changing import which_change
 from recombine.methods.skipping._course import Course, Step, Walk
 from recombine.methods.skipping._matching import NOT_MATCHED, frames_at
 
@@ -93,12 +94,16 @@ def _roll_forward(
 ) -> tuple[Rolled, tuple[Rolled, Notes]]:
     del perturbed
 
+    start = course.start(loop.lanes)
+    changes = _look(static, arrays, start).changes
+
     def predict(walk: Walk) -> tuple[Array, Notes]:
         if loop.keep_inputs_only:
             prediction = eqx.combine(arrays, static)(walk.items, walk.inputs)
             return prediction, Notes(prediction, [walk.inputs])
         prediction, passes, _ = _differentiated(static, arrays, walk.items, walk.inputs)
-        return prediction, Notes(prediction, passes)
+        changing = [one for one, does in zip(passes, changes, strict=True) if does]
+        return prediction, Notes(prediction, changing)
 
     rolled, notes = _go_along(predict, course, loop)
     return rolled, (rolled, notes)
@@ -117,7 +122,7 @@ def _roll_backward(
     del perturbed
     rolled, notes = residuals
     start = course.start(loop.lanes)
-    restore = _restorer(static, arrays, start.items, start.inputs)
+    restore = _restorer(static, arrays, start)
 
     def back_one_step(done: Array, carry: tuple[PyTree[Array], Array]) -> tuple[Any, Array]:
         total, from_inputs = carry
@@ -167,8 +172,11 @@ def _go_along(
 
     def make_one(_: Any, carry: tuple[Array, Walk, Any]) -> tuple[Array, Walk, Any]:
         number, walk, made = carry
-        walk, new = advance(walk)
-        made = jax.tree.map(lambda all_, one: all_.at[number].set(one), made, new)
+        walk, (step, notes) = advance(walk)
+        new = (_pack(step), notes)
+        made = jax.tree.map(
+            lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, number, 0), made, new
+        )
         return number + 1, walk, made
 
     def make_chunk(carry: tuple[Array, Walk, Any]) -> tuple[Array, Walk, Any]:
@@ -177,11 +185,35 @@ def _go_along(
     start = course.start(loop.lanes)
     _, like = jax.eval_shape(advance, start)
     steps, notes = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), like)
-    blank = (steps._replace(matched=jnp.full_like(steps.matched, NOT_MATCHED)), notes)
-    number, _, (steps, notes) = jax.lax.while_loop(
+    blank = (_pack(steps._replace(matched=jnp.full_like(steps.matched, NOT_MATCHED))), notes)
+    number, _, (packed, notes) = jax.lax.while_loop(
         wants_more, make_chunk, (jnp.int32(0), start, blank)
     )
-    return Rolled(steps, number), notes
+    return Rolled(_unpack(packed, like[0]), number), notes
+
+
+class _Packed(NamedTuple):
+    """A step whose numbers of lanes are one array: a device writes it down in one go."""
+
+    numbers: Float[Array, "*steps lanes five"]
+    prediction: Array | None
+    costs: Array | None
+
+
+def _pack(step: Step) -> _Packed:
+    numbers = (step.items, step.steps, step.matched, step.losses, step.is_fed_back)
+    kind = step.losses.dtype  # in which all of these are exact
+    stacked = jnp.stack([number.astype(kind) for number in numbers], axis=-1)
+    return _Packed(stacked, step.prediction, step.costs)
+
+
+def _unpack(packed: _Packed, like: Any) -> Step:
+    names = ("items", "steps", "matched", "losses", "is_fed_back")
+    numbers = {
+        name: packed.numbers[..., place].astype(getattr(like, name).dtype)
+        for place, name in enumerate(names)
+    }
+    return Step(**numbers, prediction=packed.prediction, costs=packed.costs)
 
 
 def _differentiated(
@@ -196,24 +228,46 @@ def _differentiated(
     return prediction, [leaf for leaf in leaves if _place(leaf, own) is None], go_back
 
 
-def _restorer(
-    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
-) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
-    """Returns what makes a backward pass of what was kept of it."""
-    own, form, places = jax.tree.leaves(arrays), None, []
+class _Passes(NamedTuple):
+    """What the backward passes of all predictions have in common."""
 
-    def look(arrays: PyTree[Array], items: Array, inputs: Array) -> Array:
+    form: Any
+    places: list[int | None]
+    """Which of their leaves are the model's arrays."""
+    changes: list[bool]
+    """Of what `_differentiated` returns for them: whether it is another one for every input."""
+
+
+def _look(static: Any, arrays: PyTree[Array], start: Walk) -> _Passes:
+    form, places = None, []
+
+    def passes_of(arrays: PyTree[Array], items: Array, inputs: Array) -> list[Array]:
         nonlocal form, places
-        prediction, _, go_back = _differentiated(static, arrays, items, inputs)
+        _, passes, go_back = _differentiated(static, arrays, items, inputs)
         leaves, form = jax.tree.flatten(go_back)
         places = [_place(leaf, jax.tree.leaves(arrays)) for leaf in leaves]
-        return prediction
+        return passes
 
-    jax.eval_shape(look, arrays, items, inputs)
+    changes = which_change(passes_of, arrays, start.items, start.inputs)
+    return _Passes(form, places, changes)
 
-    def restore(passes: list[Array]) -> Callable[[Array], tuple[PyTree[Array], Array]]:
-        kept = iter(passes)
-        leaves = [next(kept) if place is None else own[place] for place in places]
+
+def _restorer(
+    static: Any, arrays: PyTree[Array], start: Walk
+) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
+    """Returns what makes a backward pass of what was kept of it."""
+    form, places, changes = _look(static, arrays, start)
+    own = jax.tree.leaves(arrays)
+    # Weights that were rounded or turned: the same for all inputs, so those of the first will do.
+    # A compiler leaves out what else belongs to that prediction.
+    of_first = _differentiated(static, arrays, start.items, start.inputs)[1]
+
+    def restore(kept: list[Array]) -> Callable[[Array], tuple[PyTree[Array], Array]]:
+        changing = iter(kept)
+        passes = iter(
+            [next(changing) if does else one for one, does in zip(of_first, changes, strict=True)]
+        )
+        leaves = [next(passes) if place is None else own[place] for place in places]
         return jax.tree.unflatten(form, leaves)
 
     return restore
