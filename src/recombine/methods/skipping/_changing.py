@@ -23,7 +23,8 @@ def which_change(
         [False, True]
     """
     jaxpr = jax.make_jaxpr(function)(fixed, *like).jaxpr
-    changing = set(jaxpr.invars[len(jax.tree.leaves(fixed)) :])
+    num_changing = len(jax.tree.leaves(like))  # the last; constants may come first
+    changing = set(jaxpr.invars[len(jaxpr.invars) - num_changing :])
 
     def changes(variable: Any) -> bool:
         return not isinstance(variable, Literal) and variable in changing

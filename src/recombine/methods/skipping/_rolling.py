@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from recombine.methods.skipping._branching import anyone
-from recombine.methods.skipping._changing import which_change
 from recombine.methods.skipping._course import Course, Step, Walk
 from recombine.methods.skipping._matching import NOT_MATCHED, frames_at
+from recombine.methods.skipping._passes import differentiate, look_at_passes, make_restorer
 
 
 class Loop(NamedTuple):
@@ -95,13 +95,13 @@ def _roll_forward(
     del perturbed
 
     start = course.start(loop.lanes)
-    changes = _look(static, arrays, start).changes
+    changes = look_at_passes(static, arrays, start.items, start.inputs).changes
 
     def predict(walk: Walk) -> tuple[Array, Notes]:
         if loop.keep_inputs_only:
             prediction = eqx.combine(arrays, static)(walk.items, walk.inputs)
             return prediction, Notes(prediction, [walk.inputs])
-        prediction, passes, _ = _differentiated(static, arrays, walk.items, walk.inputs)
+        prediction, passes, _ = differentiate(static, arrays, walk.items, walk.inputs)
         changing = [one for one, does in zip(passes, changes, strict=True) if does]
         return prediction, Notes(prediction, changing)
 
@@ -122,7 +122,7 @@ def _roll_backward(
     del perturbed
     rolled, notes = residuals
     start = course.start(loop.lanes)
-    restore = _restorer(static, arrays, start)
+    restore = make_restorer(static, arrays, start.items, start.inputs)
 
     def back_one_step(done: Array, carry: tuple[PyTree[Array], Array]) -> tuple[Any, Array]:
         total, from_inputs = carry
@@ -136,7 +136,7 @@ def _roll_backward(
         if wanted.prediction is not None:
             of_prediction += wanted.prediction
         if loop.keep_inputs_only:
-            go_back = _differentiated(static, arrays, step.items, note.passes[0])[2]
+            go_back = differentiate(static, arrays, step.items, note.passes[0])[2]
         else:
             go_back = restore(note.passes)
         to_arrays, to_inputs = go_back(of_prediction)
@@ -214,68 +214,6 @@ def _unpack(packed: _Packed, like: Any) -> Step:
         for place, name in enumerate(names)
     }
     return Step(**numbers, prediction=packed.prediction, costs=packed.costs)
-
-
-def _differentiated(
-    static: Any, arrays: PyTree[Array], items: Array, inputs: Array
-) -> tuple[Array, list[Array], Callable[[Array], tuple[PyTree[Array], Array]]]:
-    """Returns a prediction, what its backward pass needs beside `arrays`, and that pass."""
-    prediction, go_back = jax.vjp(
-        lambda arrays, inputs: eqx.combine(arrays, static)(items, inputs), arrays, inputs
-    )
-    leaves = jax.tree.leaves(go_back)
-    own = jax.tree.leaves(arrays)
-    return prediction, [leaf for leaf in leaves if _place(leaf, own) is None], go_back
-
-
-class _Passes(NamedTuple):
-    """What the backward passes of all predictions have in common."""
-
-    form: Any
-    places: list[int | None]
-    """Which of their leaves are the model's arrays."""
-    changes: list[bool]
-    """Of what `_differentiated` returns for them: whether it is another one for every input."""
-
-
-def _look(static: Any, arrays: PyTree[Array], start: Walk) -> _Passes:
-    form, places = None, []
-
-    def passes_of(arrays: PyTree[Array], items: Array, inputs: Array) -> list[Array]:
-        nonlocal form, places
-        _, passes, go_back = _differentiated(static, arrays, items, inputs)
-        leaves, form = jax.tree.flatten(go_back)
-        places = [_place(leaf, jax.tree.leaves(arrays)) for leaf in leaves]
-        return passes
-
-    changes = which_change(passes_of, arrays, start.items, start.inputs)
-    return _Passes(form, places, changes)
-
-
-def _restorer(
-    static: Any, arrays: PyTree[Array], start: Walk
-) -> Callable[[list[Array]], Callable[[Array], tuple[PyTree[Array], Array]]]:
-    """Returns what makes a backward pass of what was kept of it."""
-    form, places, changes = _look(static, arrays, start)
-    own = jax.tree.leaves(arrays)
-    # Weights that were rounded or turned: the same for all inputs, so those of the first will do.
-    # A compiler leaves out what else belongs to that prediction.
-    of_first = _differentiated(static, arrays, start.items, start.inputs)[1]
-
-    def restore(kept: list[Array]) -> Callable[[Array], tuple[PyTree[Array], Array]]:
-        changing = iter(kept)
-        passes = iter(
-            [next(changing) if does else one for one, does in zip(of_first, changes, strict=True)]
-        )
-        leaves = [next(passes) if place is None else own[place] for place in places]
-        return jax.tree.unflatten(form, leaves)
-
-    return restore
-
-
-def _place(leaf: Array, own: list[Array]) -> int | None:
-    """Says which of the model's arrays a leaf is, if it is one."""
-    return next((place for place, one in enumerate(own) if one is leaf), None)
 
 
 def _gradient_of_losses(
