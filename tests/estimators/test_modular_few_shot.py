@@ -178,7 +178,7 @@ def test_other_learners_are_trained_saved_and_loaded(learner, tmp_path):
     ("learner", "settings"),
     [
         ("anil", {"inner_steps": 2}),
-        ("amortised", {"inner_steps": 0, "taught": False}),
+        pytest.param("amortised", {"inner_steps": 0, "taught": False}, marks=SLOW),
         pytest.param("amortised", {"inner_steps": 0}, marks=SLOW),
         pytest.param("maml", {"inner_steps": 2}, marks=SLOW),
     ],

@@ -221,9 +221,10 @@ class Recorded(eqx.Module):
     ("make", "rows"),
     [
         (lambda: make_hyperteacher(num_modules=2, num_support=3, num_query=2, width=3), [0, 3]),
-        (  # of a demonstration, its first row: that shows the whole scene
+        pytest.param(
             lambda: make_goal_grid(num_mazes=5, size=5, nearest_start=4, num_steps=17),
-            [0, 17],
+            [0, 17],  # of a demonstration, its first row: that shows the whole scene
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["hyperteacher", "goal grid"],
