@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from recombine.experiments import find_row
 from recombine.experiments.hypernetworks import MODULAR
 from recombine.experiments.hypernetworks._config import (
+    EPS_ROOT,
     HyperteacherConfig,
     HyperteacherSupport,
     TheoryConfig,
@@ -40,6 +41,7 @@ from recombine.experiments.hypernetworks._theory_learner import (
     sample_theory,
 )
 from recombine.experiments.hypernetworks._theory_rows import CONTINUOUS, DISCRETE
+from recombine.methods.adaptation import DIFFERENTIABLE_EPS
 from recombine.methods.hypernetworks import (
     AmortisedConfig,
     EncoderConfig,
@@ -74,6 +76,7 @@ def test_configs_know_the_names_of_tasks_and_learners():
     assert set(get_args(HyperteacherSupport)) < set(get_args(SupportName))
     assert set(PUBLISHED) == set(get_args(KnownLearner))
     assert "hyperteacher" in get_args(ExperimentName)
+    assert EPS_ROOT == DIFFERENTIABLE_EPS  # configs know it without JAX
 
 
 @pytest.mark.parametrize("learner", PUBLISHED)

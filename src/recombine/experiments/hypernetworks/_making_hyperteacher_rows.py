@@ -48,7 +48,7 @@ NOTE = (
 )
 RATE_FACTORS = {"linear-hnet": 1.0, "deep-hnet": 2.0, "anil": 2.0, "maml": 2.0}
 """Where the falling outer rate starts, in published rates; twice, and it is the same on average. At
-twice the published one two of three seeds of the linear hypernetwork come apart."""
+twice the published one the linear hypernetwork comes apart after some thousand steps."""
 EPS_ROOTS = {"linear-hnet": 1e-3, "deep-hnet": 1e-3, "anil": 1e-4, "maml": 1e-4}
 """Under the root of the inner optimizer. Chosen by the validation loss, that is on trained
 combinations, after 1,500 to 5,000 steps of one seed; every learner is better off than with the
